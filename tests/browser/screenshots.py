@@ -33,6 +33,8 @@ DESK: Final[dict[str, Any]] = {"viewport": {"width": 1280, "height": 860}}
 PHONE: Final[dict[str, Any]] = {
     "viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True, "device_scale_factor": 1.5,
 }  # fmt: skip
+RULE: Final = "name=first+tier&on_failure=yes&on_recovery=yes&channels=on-call&labels=tier%3D1&severity=critical"
+STOP: Final = "what=labels&which=team%3Dmarketing&reason=the+shop+moves&for=60&meanwhile=hold"
 Prepare = Callable[[Page], object]
 
 
@@ -100,7 +102,7 @@ def take_all(camera: Photographer, shop: Shop) -> None:
         camera.take(re.sub(r"[^a-z]+", "-", door.title.lower()), door.path)
     camera.take("alert", f"/alerts/{alert}")
     camera.take("notice", f"/notices/{notice}")
-    camera.take("rule-new", "/notification-rules/new")
+    camera.take("rule-new", f"/notification-rules/new?{RULE}")
     camera.take("error", f"/errors/{group}")
     camera.take("job-new", "/jobs/new")
     camera.take("job-edit", f"{job}/edit")
@@ -108,7 +110,7 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     camera.take("calendar", "/calendars/public-holidays")
     camera.take("window", "/windows/stocktaking")
     camera.take("namespace", "/namespaces/default")
-    camera.take("stop-new", "/stops/new?label=team%3Dmarketing")
+    camera.take("stop-new", f"/stops/new?{STOP}")
     camera.take("jobs-by-name", "/jobs?name=or")
     for name, path in (("jobs", "/jobs"), ("timeline", "/timeline"), ("analytics", "/analytics"),
                        ("alerts", "/alerts"), ("errors", "/errors")):  # fmt: skip

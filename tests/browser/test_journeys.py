@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import HOSTILE, PASSWORD, Open, World
+from tests.browser.conftest import HOSTILE, PASSWORD, Open, World, axe
 
 Contexts = Callable[..., BrowserContext]
 
@@ -207,3 +207,29 @@ def test_everything_of_a_customer_is_stopped_for_an_hour(here: World, opened: Op
     page.get_by_role("button", name="Lift now").click()
     expect(page.get_by_text("Nothing is stopped in default.")).to_be_visible()
     expect(page.locator(".stop-banner")).to_have_count(0)
+
+
+def test_the_overview_leads_with_what_is_wrong_and_from_there_to_it(here: World, opened: Open) -> None:
+    """A critical alert first, then a stop and a queue on hold; when they are over, everything runs."""
+    ask = here.client.request
+    ask("POST", "/channels", body={"name": "nobody", "kind": "webhook", "url": "https://hooks.invalid/x"})
+    rule = {"name": "broken", "on": ["failure"], "channels": ["nobody"], "severity": "critical"}
+    made = ask("POST", "/notification-rules", body=rule).body
+    ask("POST", "/queues/reports/hold", body={"reason": "the printer is away"})
+    here.run_of("fails")
+    page = opened()
+    lead = page.locator(".verdict .lead")
+    expect(lead).to_have_text("One critical alert is open: fails.", timeout=30_000)
+    expect(page.locator(".verdict")).to_have_class("verdict bad")
+    expect(page.locator(".verdict")).to_contain_text("The queue reports is on hold.")
+    expect(page.get_by_text("Everything runs.")).to_have_count(0)
+    assert [] == axe(page)
+    lead.get_by_role("link").click()
+    expect(page.locator(".alert-card")).to_contain_text("A run failed: exit status 3: no disk left")
+    page.get_by_role("button", name="Close fails").click()
+    ask("DELETE", f"/notification-rules/{made['rule_id']}")
+    page.get_by_role("link", name="Overview").click()
+    expect(lead).to_have_text("The queue reports is on hold.")
+    expect(page.locator(".verdict")).to_have_class("verdict warn")
+    ask("POST", "/queues/reports/resume", body={})
+    expect(lead).to_have_text("Everything runs.", timeout=30_000)

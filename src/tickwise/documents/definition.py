@@ -277,6 +277,11 @@ def encode_definition(definition: Definition) -> str:
     return _encoder.encode(definition).decode()
 
 
+def work_of(definition: Definition) -> tuple[Any, Any]:
+    """The task and the payload, as values: how their JSON is written does not matter."""
+    return msgspec.json.decode(definition.task), msgspec.json.decode(definition.payload)
+
+
 def with_payload(definition: str, payload: msgspec.Raw) -> str:
     """The definition of a run that has its own payload."""
     return encode_definition(msgspec.structs.replace(decode_definition(definition), payload=payload))

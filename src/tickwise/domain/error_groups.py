@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.excerpts import cause_line
 
 MAX_GROUPS: Final = 10_000
 """Groups of one namespace. Beyond, the group that was seen least recently goes: the resolved ones first."""
@@ -111,7 +111,7 @@ class ErrorState(NamedTuple):
 
 def fingerprint(namespace: str, *, reason: str | None, error: str | None, task: str) -> Fingerprint:
     """The cause of a failure. `task` names what ran, so that an exit status of one script is not that of another."""
-    kind, message = _kind_and_message(main_line((error or "")[:READ_CHARACTERS])[:_LINE_CHARACTERS])
+    kind, message = _kind_and_message(cause_line((error or "")[:READ_CHARACTERS])[:_LINE_CHARACTERS])
     pattern = masked(message)[:MAX_MESSAGE]
     return Fingerprint(_named(namespace, reason or "", kind, pattern, task), reason or "", kind, pattern)
 

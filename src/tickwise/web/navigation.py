@@ -37,6 +37,8 @@ class Door(NamedTuple):
     """The method of control whose permission it takes; None: any visitor may."""
     for_installation: bool = False
     """The permission must hold in each namespace."""
+    begins: bool = False
+    """It is the first one of a group."""
 
 
 DOORS: Final = (
@@ -47,17 +49,17 @@ DOORS: Final = (
     Door("Analytics", "/analytics", "g m", AnalyticsService.answer),
     Door("Objectives", "/objectives", "g v", ObjectiveService.page),
     Door("Operations", "/bulk", "g b", OperationService.page),
-    Door("Dead letters", "/dead-letters", "g d", LetterService.search),
+    Door("Dead letters", "/dead-letters", "g d", LetterService.search, begins=True),
     Door("Errors", "/errors", "g f", ErrorGroupService.search),
     Door("Alerts", "/alerts", "g l", AlertService.page),
     Door("Rules", "/notification-rules", "g z", NotificationRuleService.page),
     Door("Channels", "/channels", "g h", ChannelService.all),
     Door("Status pages", "/status-pages", "g p", StatusPageService.all),
-    Door("Executors", "/executors", "g e", ClusterService.executors),
+    Door("Executors", "/executors", "g e", ClusterService.executors, begins=True),
     Door("Queues", "/queues", "g q", QueueService.overview),
     Door("Calendars", "/calendars", "g c", CalendarService.covering),
     Door("Stops", "/stops", "g s", StopService.page),
-    Door("Audit", "/audit", "g a", AuditService.search),
+    Door("Audit", "/audit", "g a", AuditService.search, begins=True),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
     Door("Namespaces", "/namespaces", "g n", NamespaceService.page),

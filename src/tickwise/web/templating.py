@@ -7,6 +7,7 @@ cannot differ from the page.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,13 +16,15 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.excerpts import cause_line
+from tickwise.ports.store import ErrorGroupRow
 from tickwise.web import texts
 from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
 from tickwise.web.display import Times
 from tickwise.web.headers import PRIVATE
 
+_ENDED: Final = re.compile(r"(?:exit status \d+|ended by signal \S+|status \d{3})(?: |$)")
 COMPRESSED_BYTES_MIN: Final = 1_024
 PARTS: Final = frozenset({"live", "results", "preview"})
 """The blocks that may be asked for alone."""
@@ -48,9 +51,13 @@ class Templates:
             clock=_clock,
             duration=texts.duration,
             iso=texts.iso,
-            main_line=main_line,
+            capital=texts.capital,
+            cause_line=cause_line,
+            cause_title=_cause_title,
+            coded=texts.coded,
             plain=plain,
             number=texts.number,
+            reasoned=texts.reasoned,
             shell=texts.shell_quoted,
         )
         environment.globals["percent"] = texts.percent
@@ -73,6 +80,14 @@ class Templates:
     ) -> Response:
         """A page as it is answered."""
         return Response(self.render(template, values, part), status, dict(PRIVATE), media_type="text/html")
+
+
+def _cause_title(group: ErrorGroupRow) -> str:
+    """The exception and the message of a group of errors; how its runs ended, if they said nothing."""
+    if not group.message:
+        return group.kind or group.reason or "failed"
+    exception = _ENDED.sub("", group.kind)
+    return f"{exception}: {group.message}" if exception else group.message
 
 
 @pass_context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tickwise.domain.excerpts import spelled
 
@@ -105,8 +105,11 @@ def percent(part: float, whole: float) -> str:
 
 
 def breakable(text: str) -> Markup:
-    """A long name that may be broken after its punctuation."""
-    return Markup("<wbr>").join(_pieces(str(visible(text))))
+    """A long name that may be broken after its punctuation; of one without anything to see, that it is so."""
+    shown = str(visible(text))
+    if shown and not any(each.isprintable() and not each.isspace() for each in shown):
+        return Markup('<span class="muted">blank</span>')
+    return Markup("<wbr>").join(_pieces(shown))
 
 
 def _pieces(text: str) -> list[str]:
@@ -117,6 +120,27 @@ def _pieces(text: str) -> list[str]:
             pieces.append(current)
             current = ""
     return [*pieces, current] if current else pieces or [""]
+
+
+def reasoned(reason: str | None, line: str) -> str:
+    """The reason of an end and its cause, `timeout: no answer`; the cause alone, if it says the reason."""
+    says_it = reason in ("exit_code", "signal") and line.startswith(("exit status ", "ended by signal "))
+    return ": ".join(each for each in ("" if says_it else reason or "", line) if each)
+
+
+def capital(text: str) -> str:
+    """The text with a capital at its begin."""
+    return text[:1].upper() + text[1:]
+
+
+def coded(text: str) -> Markup:
+    """A text of ours with its `words` between backticks as code."""
+    pieces = [escape(piece) for piece in text.split("`")]
+    if len(pieces) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 else piece for place, piece in enumerate(pieces)
+    )
 
 
 def shell_quoted(text: str) -> str:

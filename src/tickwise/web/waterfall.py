@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tickwise.control.explain.explanations import Because, Explanation, PastWait
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import AttemptRow, RunRow
 from tickwise.web.ansi import plain
 from tickwise.web.charts import WIDTH
+from tickwise.web.texts import reasoned
 
 BAR_LEAST: Final = 2.0
 GAP_LEAST: Final = 0.0005
@@ -157,8 +159,7 @@ def _failed(before: AttemptRow | None) -> bool:
 
 def _ending(attempt: AttemptRow) -> str:
     """The end of an attempt, in one line."""
-    error = plain(attempt.error).strip().splitlines()
-    said = ": ".join(each for each in (attempt.reason or "", error[-1] if error else "") if each)
+    said = reasoned(attempt.reason, cause_line(plain(attempt.error)))
     return said if len(said) <= WHY_MAX else said[: WHY_MAX - 1] + "…"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -411,6 +412,10 @@ _OTHER = st.sampled_from(
         "SUMMARY:\\\\n", "SUMMARY:100%2C", "SUMMARY:\\,\\,", "STATUS:CANCELLED", "STATUS:cancelled", "STATUS:CONFIRMED",
         "RRULE:FREQ=DAILY;COUNT=3", "RRULE:FREQ=WEEKLY;BYDAY=MO,FR;UNTIL=20270101T000000Z", "RRULE:FREQ=HOURLY",
         "RRULE:nothing", "RRULE:FREQ=MONTHLY;BYDAY=-1FR;COUNT=2", "EXDATE:20261226T100000Z", "RRULE:",
+        "EXDATE:20261226T100000Z,20261227T100000Z", "EXDATE;VALUE=DATE:20261226", "EXDATE;VALUE=DATE:20261225,20261226",
+        "EXDATE;TZID=Europe/Berlin:20261226T110000", "EXDATE;TZID=Europe/Nowhere:20261226T110000", "EXDATE:", "EXDATE",
+        "EXDATE:20261226T100000Z,", "EXDATE:nothing", "EXDATE;X=1:20261226T100000Z", "EXDATE:15820101T000000Z",
+        "SUMMARY;LANGUAGE=en-GB:a\\, b", "SUMMARY;LANGUAGE=:x", "SUMMARY;LANGUAGE=de;X=1:x", "UID;LANGUAGE=de:x",
     ]
 )  # fmt: skip
 
@@ -443,14 +448,42 @@ def test_plain_events_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
         "UID:1\nDTSTART;TZID=Europe/Berlin:20261101T100000\nDTEND;TZID=Europe/Berlin:20261101T110000\nSUMMARY:a",
         "UID:2\nDTSTART;VALUE=DATE:20261102\nSTATUS:CONFIRMED",
         "UID:3\nDTSTART:20261103T100000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=2",
+        "UID:4\nDTSTART:20261103T100000Z\nDURATION:PT1H\nSUMMARY;LANGUAGE=de:zu\nRRULE:FREQ=DAILY;COUNT=3\n"
+        "EXDATE:20261104T100000Z\nEXDATE:20261105T100000Z",
     )
-    assert 4 == len(found.entries)
+    assert 5 == len(found.entries)
 
 
 def test_events_that_need_the_library_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of thousands of them is refused with what they are; plain ones do not count."""
     monkeypatch.setattr(events, "LIBRARY_LINES_MAX", 4)
     plainly = "DTSTART:20261103T100000Z\nDURATION:PT1H"
-    moved = "DTSTART:20261103T100000Z\nEXDATE:20261104T100000Z"
+    moved = "DTSTART:20261103T100000Z\nRDATE:20261104T100000Z"
     assert 10 == len(ics(*[plainly] * 10, moved, moved).entries)
     assert "have more than 4 lines" in refusal(file(moved, moved, moved))
+
+
+def test_plain_events_cost_a_part_of_those_that_need_the_library() -> None:
+    """Processor time, both in this run: an API process reads what a stranger sends."""
+    text = file(*[f"UID:{number}\nDTSTART:20261103T100000Z\nDURATION:PT1H\nSUMMARY:a" for number in range(400)])
+
+    def seconds() -> float:
+        taken = []
+        for _ in range(5):
+            before = time.process_time()
+            READER.ics(text, "UTC", SPAN)
+            taken.append(time.process_time() - before)
+        return min(taken)
+
+    with pytest.MonkeyPatch.context() as patched:
+        quick = seconds()
+        patched.setattr(plain, "read", lambda *_: None)
+        assert seconds() > 6.0 * quick
+
+
+def test_rules_that_yield_nothing_come_to_an_end() -> None:
+    """A file of rules for a day that never comes is refused long before they are followed to the end."""
+    rule = "DTSTART:15830101T000000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
+    before = time.process_time()
+    assert "come to too many times" in refusal(file(*[rule] * 1_000))
+    assert time.process_time() - before < 3.0

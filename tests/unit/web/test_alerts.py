@@ -92,7 +92,7 @@ async def test_an_alert_is_acknowledged_and_that_is_undone(rig: Rig) -> None:
     alert = await alert_of(rig)
     page = Markup((await browser.get("/alerts")).text)
     assert "nightly" in page.words
-    assert "a run failed: exit code 1" in page.words
+    assert "A run failed: exit code 1" in page.words
     answer = await browser.post(f"/alerts/{alert}/acknowledge")
     assert 303 == answer.status_code
     told = Markup((await browser.get(answer.headers["location"])).text)
@@ -126,8 +126,11 @@ async def test_open_alerts_come_first_and_stand_on_the_overview(rig: Rig) -> Non
         assert name in Markup((await browser.get("/")).text).words
     await browser.post(f"/alerts/{first}/acknowledge")
     words = Markup((await browser.get("/")).text).words
-    assert "Open alerts" in words
-    assert "alpha" not in words
+    assert "alpha" not in words.partition("Open alerts")[2]
+    assert ("One alert is open: beta." in words, "One alert is acknowledged, and not over: alpha." in words) == (
+        True,
+        True,
+    )
     listed = Markup((await browser.get("/alerts")).text).words
     assert listed.index("beta") < listed.index("alpha")
 

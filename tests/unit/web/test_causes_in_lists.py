@@ -114,7 +114,7 @@ async def test_the_main_line_of_an_error_is_shown_and_all_of_it_is_at_hand(rig: 
     ada = await rig.signed_in("ada", ("operator", "default"))
     for path in ("/runs", "/", f"/jobs/{job}"):
         page = Markup((await ada.get(path)).text)
-        assert "exit_code: exit status 1: ValueError: no money the whole error" in page.words, path
+        assert "exit status 1: ValueError: no money the whole error" in page.words, path
         assert "a line of output" in page.words, path
 
 
@@ -165,3 +165,39 @@ async def test_snooze_and_skip_name_their_times_on_the_clock_of_the_job(rig: Rig
     assert 2 == page.words.count("01-01 02:30:00 in Asia/Tokyo")
     until = [each["value"] for each in page.named("input") if each.get("name") == "until" and each.get("value")]
     assert ["01-01T02:30"] == [each[5:] for each in until]
+
+
+async def test_a_page_of_a_run_says_whether_its_task_was_changed_since(rig: Rig) -> None:
+    """A retry would do something else then; another schedule, another label or a pause say nothing."""
+    browser = await rig.signed_in("ada", ("operator", "default"))
+    job = await _job(rig, every="1h")
+    run = await _failed(rig, job, "exit status 3: no disk")
+    here, told = f"{API}/jobs/{job}", "task or payload was changed"
+    for change in ({"labels": {"team": "data"}}, {"every": "2h"}, {"max_retries": 9}):
+        assert 200 == (await rig.here.client.patch(here, json=change)).status_code
+    await rig.here.client.post(f"{here}/pause", json={"reason": "x"})
+    for path in (f"/runs/{run}", "/dead-letters"):
+        assert told not in Markup((await browser.get(path)).text).words, path
+    assert 200 == (await rig.here.client.patch(here, json={"payload": {"a": 1}})).status_code
+    for path in (f"/runs/{run}", "/dead-letters"):
+        assert told in Markup((await browser.get(path)).text).words, path
+
+
+async def test_the_page_of_a_run_leads_with_its_cause(rig: Rig) -> None:
+    """All of the error stands below it, and the reason is a word beside it."""
+    browser = await rig.signed_in("ada", ("operator", "default"))
+    run = await _failed(rig, await _job(rig, every="1h"), TRACE)
+    page = Markup((await browser.get(f"/runs/{run}")).text)
+    assert "exit status 1: ValueError: no money" in page.words.partition("Reason: exit_code")[0]
+    assert "Reason: exit_code" in page.words
+    assert "Traceback (most recent call last)" in page.words
+
+
+async def test_a_label_leads_to_a_stop_of_its_jobs(rig: Rig) -> None:
+    """From the list that it filters, with the label filled in."""
+    await _job(rig, every="1h", labels={"customer": "acme"})
+    browser = await rig.signed_in("ada", ("operator", "default"))
+    page = Markup((await browser.get("/jobs?label=customer%3Dacme")).text)
+    [found] = {each["href"] for each in page.named("a") if each.get("href", "").startswith("/stops?")}
+    assert 'value="customer=acme"' in (await browser.get(found)).text
+    assert "for a time" not in (await browser.get("/jobs?label=customer%3Dacme&name=b")).text

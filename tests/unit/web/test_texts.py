@@ -48,8 +48,11 @@ def test_a_share_is_not_rounded_to_perfection(part: int, whole: int, said: str) 
 def test_a_text_that_is_shown_is_the_text(text: str) -> None:
     """Whatever it holds: nothing of it is markup, and nothing of it is invisible."""
     markup = Markup(str(texts.breakable(text)))
-    assert markup.tags() <= {"wbr"}
     shown = str(texts.visible(text))
+    if shown and not any(each.isprintable() and not each.isspace() for each in shown):
+        assert ("blank", {"span"}) == (markup.words, markup.tags())
+        return
+    assert markup.tags() <= {"wbr"}
     assert not {"\u202e", "\x1b", "\x00"} & set(shown)
     if shown == text:
         assert markup.text.replace("\r", "\n") == text.replace("\r\n", "\n").replace("\r", "\n")
@@ -121,3 +124,34 @@ def test_what_is_looked_for_is_marked_and_the_text_stays(text: str, wanted: str)
         assert shown == "".join(piece.text for piece in after.pieces)
         hits = "".join(piece.text for piece in after.pieces if piece.hit).lower()
         assert hits == wanted.lower() * (shown.lower().count(wanted.lower()))
+
+
+@pytest.mark.parametrize(
+    ("reason", "line", "expected"),
+    [
+        ("timeout", "no answer", "timeout: no answer"),
+        ("exit_code", "exit status 3: no disk", "exit status 3: no disk"),
+        ("signal", "ended by signal SIGKILL", "ended by signal SIGKILL"),
+        ("module_missing", "exit status 1: x", "module_missing: exit status 1: x"),
+        ("timeout", "", "timeout"),
+        (None, "no disk", "no disk"),
+        (None, "", ""),
+    ],
+)
+def test_a_reason_that_the_cause_says_is_not_said_twice(reason: str | None, line: str, expected: str) -> None:
+    """One line of a list has room for one of them."""
+    assert expected == texts.reasoned(reason, line)
+
+
+def test_words_between_backticks_are_code() -> None:
+    """All of it is escaped, and an odd one is a character."""
+    assert "a <code>b &lt;c&gt;</code> &amp; d" == texts.coded("a `b <c>` & d")
+    assert "a `b" == texts.coded("a `b")
+    assert ("", "Abc", "Ä") == (texts.capital(""), texts.capital("abc"), texts.capital("ä"))
+
+
+@pytest.mark.parametrize("name", [" ", "\t\n", "\u200b", "\u3000\ufeff"])
+def test_a_name_without_anything_to_see_can_be_seen(name: str) -> None:
+    """It is a link in lists."""
+    assert "blank" in texts.breakable(name)
+    assert "" == texts.breakable("")

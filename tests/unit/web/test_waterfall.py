@@ -34,7 +34,7 @@ def _attempt(number: int, state: RunState, *, taken: float, began: float | None,
         started_at=None if began is None else DUE + began,
         ended_at=None if ended is None else DUE + ended,
         reason=None if state is RunState.SUCCESS else "exit_code",
-        error=None if state is RunState.SUCCESS else "first line\n\\x1b[31mthe last line\\x1b[0m\n",
+        error=None if state is RunState.SUCCESS else "exit status 1: first line\n\\x1b[31mthe last line\\x1b[0m\n",
     )
 
 
@@ -62,10 +62,10 @@ def test_a_wait_has_its_cause_and_a_pause_the_attempt_before_it() -> None:
     assert [
         ("Waited for an executor", "all slots were taken", 2.0),
         ("Held by its executor", "until it began", 0.5),
-        ("Attempt 1", "exit_code: the last line", 0.5),
+        ("Attempt 1", "exit status 1: the last line", 0.5),
         ("Waited to try again", "attempt 1 failed", 0.5),
         ("Held by its executor", "until the pause before the next attempt was over", 1.5),
-        ("Attempt 2", "exit_code: the last line", 1.0),
+        ("Attempt 2", "exit status 1: the last line", 1.0),
         ("Waited for another executor", "attempt 2 did not end", 2.0),
         ("Attempt 3", "", 1.0),
     ] == _told(waterfall(_run(ended_at=DUE + 9.0), attempts, explained, DUE + 20.0))

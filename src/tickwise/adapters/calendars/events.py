@@ -11,7 +11,7 @@ computed as they are merged, so there are never more of them than are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -31,11 +31,12 @@ from tickwise.domain.zones import zone_named
 from tickwise.ports.calendars import ENTRIES_MAX, ICS_MAX, DaySpan, Resolved
 
 LINES_MAX: Final = 60_000
-"""Lines of events that matter: 10,000 events of six. Plain ones take a quarter of a second, and ten times as long if
-each of them has to go through the library."""
-LIBRARY_LINES_MAX: Final = 30_000
-"""Lines of events that are not plain: about a second."""
-RULE_STEPS_MAX: Final = 2_000_000
+"""Lines of events that matter: 10,000 events of six. Plain ones take a sixth of a second, and ten times as long if each
+of them has to go through the library."""
+LIBRARY_LINES_MAX: Final = 12_000
+"""Lines of events that are not plain: about half a second."""
+RULE_STEPS_MAX: Final = 500_000
+"""About as long. `ENTRIES_MAX` times of a weekly rule are a fifth of it."""
 _NAME_MAX: Final = 200
 _FIRST_YEAR: Final = 1583
 _LAST_YEAR: Final = 9000
@@ -48,8 +49,14 @@ _ZONE: Final = re.compile(r';TZID=(?:"[^"]*"|[^:;]*)', re.IGNORECASE)
 _KEPT: Final = frozenset(
     {"UID", "DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID", "SUMMARY", "STATUS"}
 )
+_HEEDED: Final = _KEPT | {"BEGIN", "END", "X-WR-TIMEZONE"}
+_NAMES_MAX: Final = 1_000
+_RULE_CACHED: Final = 200
+"""Characters of a rule that is kept."""
 _IN_EVENT: Final = ["VCALENDAR", "VEVENT"]
 _MIDNIGHT: Final = time()
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - on the clock of UTC
+_UTC_ZONE: Final = zone_named("UTC")
 _DAY: Final = timedelta(days=1)
 _NOTHING: Final = timedelta(0)
 
@@ -65,7 +72,9 @@ class _Moment(NamedTuple):
     def key(self) -> float:
         """The key that identifies and sorts it: the instant, of a whole day that of its midnight in UTC. A time that
         the clock skips is as long after the change as it says, of one that it repeats it is the first."""
-        return self.wall.replace(tzinfo=self.zone or UTC).timestamp()
+        if self.zone is None or self.zone is _UTC_ZONE:
+            return (self.wall - _EPOCH).total_seconds()
+        return self.wall.replace(tzinfo=self.zone).timestamp()
 
 
 class _Length(NamedTuple):
@@ -81,9 +90,8 @@ class _Length(NamedTuple):
         return begin.key() + self.time.total_seconds()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Event:
-    """An event as read, not carried out yet."""
+class _Event(NamedTuple):
+    """An event as read, not carried out yet. A tuple: there are thousands."""
 
     line: int
     uid: str
@@ -138,6 +146,18 @@ def read(text: str, timezone: str, span: DaySpan) -> Resolved:
 # -------------------------------------------------------------------------------------------------------- the lines
 
 
+class _Names(dict[str, str]):
+    """The properties that matter, by what stands before the colon; of any other one an empty text."""
+
+    def __missing__(self, head: str) -> str:
+        match = _PROPERTY.match(head)
+        name = match[0].upper() if match else ""
+        found = name if name in _HEEDED else ""
+        if len(self) < _NAMES_MAX:
+            self[head] = found
+        return found
+
+
 @dataclass(slots=True)
 class _Lines:
     """The lines of one event that matter."""
@@ -161,23 +181,23 @@ class _File:
         self.zone: str | None = None
         self._inside: list[str] = []
         self._kept = 0
-        begun = False
+        names, in_event, begun = _Names(), False, False
         for number, line in _unfolded(text.removeprefix("\ufeff")):
             if not begun and line.strip().upper() != "BEGIN:VCALENDAR":
                 raise Invalid("an iCalendar file begins with BEGIN:VCALENDAR", pointer=_POINTER)
             begun = True
-            self._take(number, line)
+            name = names[line[:colon] if (colon := line.find(":")) >= 0 else line]
+            if name in _KEPT:
+                if in_event:
+                    self._keep(line)
+            elif name:
+                self._take(number, line, name)
+                in_event = self._inside == _IN_EVENT
         if not begun or self._inside:
             missing = self._inside[-1][:40] if begun else "VCALENDAR"
             raise Invalid(f"the file ends too early: END:{missing} is missing", pointer=_POINTER)
 
-    def _take(self, number: int, line: str) -> None:
-        match = _PROPERTY.match(line)
-        name = match[0].upper() if match else ""
-        if name in _KEPT:
-            if self._inside == _IN_EVENT:
-                self._keep(line)
-            return
+    def _take(self, number: int, line: str, name: str) -> None:
         if name == "BEGIN":
             component = line[6:].strip().upper()
             if component == "VEVENT" and self._inside == ["VCALENDAR"]:
@@ -187,7 +207,7 @@ class _File:
             component = line[4:].strip().upper()
             if not self._inside or self._inside.pop() != component:
                 raise Invalid(f"line {number}: END:{component[:40]} ends nothing that began", pointer=_POINTER)
-        elif name == "X-WR-TIMEZONE" and self._inside == ["VCALENDAR"]:
+        elif self._inside == ["VCALENDAR"]:
             self.zone = line.partition(":")[2].strip() or None
 
     def _keep(self, line: str) -> None:
@@ -216,8 +236,8 @@ def _zone_names() -> frozenset[str]:
 def _unfolded(text: str) -> Iterator[tuple[int, str]]:
     """The lines with their numbers; a line that begins with a blank goes on with the one before."""
     if "\n " not in text and "\n\t" not in text:
-        lines = ((number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), start=1))
-        yield from ((number, line) for number, line in lines if line.strip())
+        lines = text.replace("\r\n", "\n").removesuffix("\r").split("\n")
+        yield from ((number, line) for number, line in enumerate(lines, start=1) if line and not line.isspace())
         return
     parts: list[str] = []
     begin = 1
@@ -245,8 +265,8 @@ def _events(several: Iterable[_Lines], zone: ZoneInfo) -> list[_Event]:
             left -= len(lines.kept)
             if left < 0:
                 raise Invalid(
-                    f"the events with more than a name, a begin, an end and a rule have more than {LIBRARY_LINES_MAX} "
-                    "lines; send fewer of them",
+                    "the events with more than a name, a begin, an end, a rule and days left out have more than "
+                    f"{LIBRARY_LINES_MAX} lines; send fewer of them",
                     pointer=_POINTER,
                 )
             event = _event(lines, zone, _read_event)
@@ -277,11 +297,15 @@ def _plain_event(lines: _Lines, zone: ZoneInfo) -> _Event | None:
     if start is None or (said.end is not None and (end is None or (end.zone is None) != (start.zone is None))):
         return None
     length = _length_of(start, end, said.duration)
-    rules = () if said.rule is None else (_rule(icalendar.vRecur.from_ical(said.rule), start),)
+    rules = () if said.rule is None else (_rule(_parts(said.rule), start),)
     name, cancelled = _cleaned(said.summary), said.status.upper() == "CANCELLED"
-    return _Event(
-        line=lines.line, uid=said.uid, name=name, start=start, length=length, cancelled=cancelled, rules=rules
-    )  # fmt: skip
+    event = _Event(lines.line, said.uid, name, start, length, cancelled, rules)
+    if not said.removed:
+        return event
+    removed = [_plain_moment(each, zone) for each in said.removed]
+    if None in removed:
+        return None
+    return _without(event, [each for each in removed if each is not None])
 
 
 def _plain_moment(said: plain.PlainTime, zone: ZoneInfo) -> _Moment | None:
@@ -310,11 +334,10 @@ def _read_event(lines: _Lines, zone: ZoneInfo) -> _Event:
         raise Unreadable("DTSTART is missing")
     start = _moment(_one(said, "DTSTART"), zone)
     length = _length(said, start, zone)
-    removed = [_moment(each, zone) for each in _listed(said, "EXDATE")]
     replaced = _one(said, "RECURRENCE-ID")
     if replaced is not None and "RANGE" in replaced.params:
         raise Unreadable("RECURRENCE-ID with RANGE is not supported; end the rule with UNTIL and write a new event")
-    return _Event(
+    event = _Event(
         line=lines.line,
         uid=str(_one(said, "UID") or ""),
         name=_cleaned(str(_one(said, "SUMMARY") or "")),
@@ -323,9 +346,17 @@ def _read_event(lines: _Lines, zone: ZoneInfo) -> _Event:
         cancelled=str(_one(said, "STATUS") or "").upper() == "CANCELLED",
         rules=tuple(_rule(each, start) for each in _several(said, "RRULE")),
         added=tuple(_added(each, length, zone) for each in _listed(said, "RDATE")),
+        replaces=None if replaced is None else _moment(replaced, zone).key(),
+    )
+    return _without(event, [_moment(each, zone) for each in _listed(said, "EXDATE")])
+
+
+def _without(event: _Event, removed: Sequence[_Moment]) -> _Event:
+    """The event without these times."""
+    start = event.start
+    return event._replace(
         removed=frozenset(each.key() for each in removed),
         removed_days=frozenset(each.wall.date() for each in removed if each.zone is None or start.zone is None),
-        replaces=None if replaced is None else _moment(replaced, zone).key(),
     )
 
 
@@ -417,6 +448,17 @@ def _rule(said: Any, start: _Moment) -> Recurrence:
         if isinstance(until, datetime) and until.tzinfo is not None:
             parts["UNTIL"][index] = until.astimezone(start.zone or UTC).replace(tzinfo=None)
     return recurrence.read(parts, begin)
+
+
+def _parts(rule: str) -> Mapping[str, Sequence[Any]]:
+    """The parts of a rule. Most rules of a file are alike, and the library takes longer for one than all else does."""
+    return _known_parts(rule) if len(rule) <= _RULE_CACHED else _known_parts.__wrapped__(rule)
+
+
+@lru_cache(maxsize=1_000)
+def _known_parts(rule: str) -> Mapping[str, Sequence[Any]]:
+    parts: Mapping[str, Sequence[Any]] = icalendar.vRecur.from_ical(rule)
+    return parts
 
 
 def _added(value: _Listed, length: _Length, zone: ZoneInfo) -> tuple[_Moment, _Length]:

@@ -1,8 +1,9 @@
 """Events that are written in the plainest way, which most events of a file are: read without the library.
 
-    UID:… · SUMMARY:… · STATUS:…        without parameters
+    UID:… · SUMMARY:… · STATUS:…        without parameters but for the language of a summary
     DTSTART, DTEND                      a day with VALUE=DATE, or a time: of UTC, of a zone by its IANA name, or of none
     DURATION                            weeks, days, or hours, minutes and seconds
+    EXDATE                              as many as there are, each a list of days or times
     RRULE                               as it is; the library reads its value
 
 Invariant: what is read here, the library reads in the same way. An event with anything else, with a line twice, or with
@@ -18,11 +19,11 @@ from typing import Any, Final, NamedTuple
 
 UTC_NAME: Final = "UTC"
 
-_TEXT: Final = re.compile(r"(UID|SUMMARY|STATUS|RRULE):((?:[^\\%]|\\[,;nN])*)")
-_DAY: Final = re.compile(r"(DTSTART|DTEND);VALUE=DATE:(\d{4})(\d\d)(\d\d)", re.ASCII)
-_TIME: Final = re.compile(
-    r"(DTSTART|DTEND)(?:;TZID=([A-Za-z_]+(?:/[A-Za-z_-]+)+))?:(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(Z?)", re.ASCII
+_TEXT: Final = re.compile(
+    r"(UID|SUMMARY|STATUS|RRULE)(?:(?<=SUMMARY);LANGUAGE=[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*)?:((?:[^\\%]|\\[,;nN])*)"
 )
+_DAY: Final = re.compile(r"(DTSTART|DTEND);VALUE=DATE:(\d{8})", re.ASCII)
+_TIME: Final = re.compile(r"(DTSTART|DTEND)(?:;TZID=([A-Za-z_]+(?:/[A-Za-z_-]+)+))?:(\d{8}T\d{6})(Z?)", re.ASCII)
 _ESCAPED: Final = re.compile(r"\\(.)")
 _DURATION: Final = re.compile(
     r"DURATION:P(?:(\d{1,4})W|(\d{1,5})D|T(?=\d)(?:(\d{1,5})H)?(?:(\d{1,5})M)?(?:(\d{1,5})S)?)", re.ASCII
@@ -50,13 +51,22 @@ class PlainEvent(NamedTuple):
     status: str
     rule: str | None
     """The value of RRULE."""
+    removed: Sequence[PlainTime] = ()
+    """EXDATE."""
 
 
 def read(lines: Sequence[str], zones: Collection[str]) -> PlainEvent | None:
     """An event by its lines. `zones`: the names of zones. None: it is not written in a plain way."""
     found: dict[str, Any] = {}
+    removed: list[PlainTime] = []
     try:
         for line in lines:
+            if line.startswith("EXDATE"):
+                times = _read_list(line, zones)
+                if times is None:
+                    return None
+                removed += times
+                continue
             part = _read_line(line, zones)
             if part is None or part[0] in found:
                 return None
@@ -68,7 +78,7 @@ def read(lines: Sequence[str], zones: Collection[str]) -> PlainEvent | None:
     said = found.get
     return PlainEvent(
         found["DTSTART"], said("DTEND"), said("DURATION"), said("UID", ""), said("SUMMARY", ""), said("STATUS", ""),
-        said("RRULE"),
+        said("RRULE"), removed,
     )  # fmt: skip
 
 
@@ -77,7 +87,8 @@ def _read_line(line: str, zones: Collection[str]) -> tuple[str, Any] | None:
     if line.startswith("DT"):
         return _read_time(line, zones)
     if (text := _TEXT.fullmatch(line)) is not None:
-        return text[1], _ESCAPED.sub(_unescaped, text[2]) if "\\" in text[2] else text[2]
+        name, value = text.groups()
+        return name, _ESCAPED.sub(_unescaped, value) if "\\" in value else value
     if (said := _DURATION.fullmatch(line)) is not None:
         weeks, days, hours, minutes, seconds = (int(each or 0) for each in said.groups())
         return "DURATION", timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
@@ -85,16 +96,21 @@ def _read_line(line: str, zones: Collection[str]) -> tuple[str, Any] | None:
 
 
 def _read_time(line: str, zones: Collection[str]) -> tuple[str, PlainTime] | None:
-    if (time := _TIME.fullmatch(line)) is not None:
-        name, zone, year, month, day, hour, minute, second, utc = time.groups()
+    if (found := _TIME.fullmatch(line)) is not None:
+        name, zone, wall, utc = found.groups()
         if zone is not None and (utc or zone not in zones):
             return None
-        wall = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))  # noqa: DTZ001 - on a clock
-        return name, PlainTime(wall, UTC_NAME if utc else zone or "", is_day=False)
-    if (said := _DAY.fullmatch(line)) is not None:
-        wall = datetime(int(said[2]), int(said[3]), int(said[4]))  # noqa: DTZ001 - a day is of any zone
-        return said[1], PlainTime(wall, "", is_day=True)
+        return name, PlainTime(datetime.fromisoformat(wall), UTC_NAME if utc else zone or "", is_day=False)
+    if (found := _DAY.fullmatch(line)) is not None:
+        return found[1], PlainTime(datetime.fromisoformat(found[2]), "", is_day=True)
     return None
+
+
+def _read_list(line: str, zones: Collection[str]) -> Sequence[PlainTime] | None:
+    """The days or times of an EXDATE. Raises `ValueError` for one that is none."""
+    head, _, values = line.partition(":")
+    found = [_read_time(f"DTSTART{head.removeprefix('EXDATE')}:{value}", zones) for value in values.split(",")]
+    return [each[1] for each in found if each is not None] if None not in found else None
 
 
 def _unescaped(found: re.Match[str]) -> str:

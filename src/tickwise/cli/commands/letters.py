@@ -12,7 +12,7 @@ from tickwise.cli.commands.runs import attempts_table, show_or_watch
 from tickwise.cli.failures import Exit
 from tickwise.cli.references import run_id
 from tickwise.cli.session import Session, view_options
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.excerpts import cause_line
 
 
 @click.group("dead-letters")
@@ -38,7 +38,7 @@ def list_letters(session: Session, /, limit: int, **said: Any) -> None:
     seen_at = moments.now()
     rows = [
         (each["run_id"], each["job_name"], each["status"], session.time(each["end_time"], seen_at=seen_at),
-         str(each["reason"] or ""), main_line(each["error_message"]))
+         str(each["reason"] or ""), cause_line(each["error_message"]))
         for each in found
     ]  # fmt: skip
     output.table(session, ("RUN", "NAME", "STATUS", "ENDED", "REASON", "ERROR"), rows, empty="No dead letters.")

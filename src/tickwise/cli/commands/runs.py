@@ -14,7 +14,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.references import job_id, run_id
 from tickwise.cli.session import Session, server_options, view_options
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.excerpts import cause_line
 
 _MAX_NAMES = 100
 """Each is one request of about 3 ms; nobody reads more rows than this at once."""
@@ -100,7 +100,7 @@ def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) 
     for run in found:
         row = [
             run["run_id"], run["status"], _started(session, run, seen_at), _took(run, seen_at),
-            str(run.get("attempt_number") or ""), main_line(run.get("error_message")),
+            str(run.get("attempt_number") or ""), cause_line(run.get("error_message")),
         ]  # fmt: skip
         if with_job:
             row.insert(1, names[run["job_id"]])
@@ -175,7 +175,7 @@ def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: fl
             (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
              _took(each, seen_at), _measured(moments.length, each.get("cpu_seconds")),
              _measured(moments.size, each.get("memory_bytes")), str(each.get("executor_id") or ""),
-             main_line(each.get("error_message") or each.get("reason")))
+             cause_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip
 

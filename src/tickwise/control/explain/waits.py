@@ -11,7 +11,7 @@ from tickwise.control.explain.explanations import Because, Cause, Followed, RunF
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
-from tickwise.domain.excerpts import main_line
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
@@ -207,7 +207,7 @@ def _letter(letter: LetterRow) -> Cause:
 
 def cause_in_words(error: str | None) -> str:
     """Of an error, for a sentence: the line that says most, at most 200 characters of it."""
-    return main_line(error)[:200]
+    return cause_line(error)[:200]
 
 
 def _unknown(facts: RunFacts) -> Cause:
@@ -236,7 +236,7 @@ def _lost(run: RunRow) -> str:
     """The way in which its outcome was lost. An error of the executor's own says another way than its loss."""
     if run.error is None or run.error in (FAILED_SENTENCE, HELD_SENTENCE):
         return "its executor was lost after it had begun"
-    return f"its outcome was lost after it had begun ({main_line(run.error)[:200].partition(';')[0]})"
+    return f"its outcome was lost after it had begun ({cause_line(run.error)[:200].partition(';')[0]})"
 
 
 def _asked_to_stop(facts: RunFacts) -> list[Cause]:

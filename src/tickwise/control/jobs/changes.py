@@ -35,7 +35,7 @@ from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_name, clean_text
 from tickwise.control.wakeups import wake_all
-from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
+from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields, work_of
 from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, time_id
@@ -169,13 +169,12 @@ class JobChanges:
         if body.job_id and body.job_id != row.job_id:
             raise Invalid("a job keeps its job_id; leave it out", pointer="/job_id")
         check_texts(body)
+        old = decode_definition(row.definition)
         if isinstance(body.task, msgspec.Raw):
-            stored = decode_definition(row.definition).task
-            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(stored)))
+            body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(old.task)))
         scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
         if accepted is not None:
             scene = scene._replace(now=min(accepted.at, scene.now))
-        old = decode_definition(row.definition)
         resolved = resolve_task(body, scene, self._composer.check)
         task = resolved.task if resolved else _task(row, old)
         before = plan_of(old)
@@ -216,6 +215,7 @@ class JobChanges:
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
             postponed_after_seconds=greatest_spread(plan),
             rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
+            task_changed=work_of(definition) != work_of(old),
             operation=None if accepted is None else accepted.operation,
         )
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)

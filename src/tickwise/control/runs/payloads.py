@@ -9,7 +9,7 @@ import msgspec
 
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.definition import decode_definition
-from tickwise.ports.store import RunRow
+from tickwise.ports.store import JobRow, RunRow
 
 PAYLOAD_BYTES_SHOWN: Final = 65_536
 
@@ -22,8 +22,8 @@ class PayloadSource(StrEnum):
     JOB = "job"
     """The payload of its job."""
     JOB_CHANGED = "job_changed"
-    """The present payload of its job. The job was edited, paused or resumed after the run began; of the payload alone
-    that is not on record, so the run may have received another one."""
+    """The present payload of its job. The task or the payload of the job was changed after the run began, so the run
+    may have received another one."""
 
 
 def received_payload(details: RunDetails) -> tuple[msgspec.Raw | None, int | None, PayloadSource | None]:
@@ -34,12 +34,18 @@ def received_payload(details: RunDetails) -> tuple[msgspec.Raw | None, int | Non
     payload, source = own, PayloadSource.RUN
     if own is None and job is not None:
         payload = decode_definition(job.definition).payload
-        began = row.dispatched_at or row.ended_at
-        source = PayloadSource.JOB if began is None or job.updated_at <= began else PayloadSource.JOB_CHANGED
+        source = PayloadSource.JOB_CHANGED if is_task_changed(row, job) else PayloadSource.JOB
     if payload is None:
         return None, None, None
     size = len(bytes(payload))
     return payload if size <= PAYLOAD_BYTES_SHOWN else None, size, source
+
+
+def is_task_changed(row: RunRow, job: JobRow) -> bool:
+    """Check whether the task or the payload of the job was changed after the run began: the same run again does
+    something else. A change of its schedule, labels or limits is none."""
+    began = row.dispatched_at or row.ended_at
+    return began is not None and job.task_changed_at > began
 
 
 def run_payload(row: RunRow) -> msgspec.Raw | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tickwise.domain.excerpts import cause_line
 from tickwise.domain.notices.changes import PendingEvent
 from tickwise.domain.notices.messages import length_text, time_text
 from tickwise.domain.notices.rules import NoticeEvent
@@ -36,7 +37,7 @@ _COUNTED: Final = {
 
 
 def sentence_of(event: NoticeEvent, pending: PendingEvent, *, threshold: str | None = None) -> str:
-    """One line about an event, with the first line of its error. `threshold`: the words for a threshold of the rule
+    """One line about an event, with the cause by its error. `threshold`: the words for a threshold of the rule
     that was passed, instead of those for the event."""
     if pending.event is not None and pending.error:
         return _line(pending.error)
@@ -44,7 +45,7 @@ def sentence_of(event: NoticeEvent, pending: PendingEvent, *, threshold: str | N
     if event is NoticeEvent.RETRIES:
         words = f"{words} after attempt {pending.attempt} failed"
     said = pending.error if event is not NoticeEvent.RECOVERY else None
-    detail = said or (pending.reason if event is not NoticeEvent.RECOVERY else None)
+    detail = cause_line(said) or (pending.reason if event is not NoticeEvent.RECOVERY else None)
     return _line(f"{words}: {detail}" if detail else words)
 
 

@@ -195,6 +195,9 @@ class JobRow:
     """The state of its schedule; None: it has no further fire. Of a one-time job only the due time has a meaning."""
     listed: UUID
     """Its place in lists, `model.place_of`."""
+    task_changed_at: float
+    """The newest change of its task or payload, or when it was made. Of a job that was last changed before stores kept
+    this: any change."""
 
     @property
     def text_bytes(self) -> int:
@@ -261,6 +264,8 @@ class JobChange:
     """As in `JobMove`: a postponed run that the plan takes up again in a pause is held back, any other is skipped."""
     rate_changed: bool = False
     """Its rate is another one than before, or none."""
+    task_changed: bool = False
+    """Its task or its payload is another one than before: a run that is repeated from now on does something else."""
     operation: EndedOperation | None = None
     """The records that are written with it, in the same transaction."""
 

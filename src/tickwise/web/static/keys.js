@@ -11,6 +11,12 @@
     links[Math.min(Math.max(at + step, 0), links.length - 1)]?.focus();
   };
   const help = () => document.getElementById("help")?.showModal();
+  // On a phone the pages are one row: the present one must be in sight.
+  const row = document.querySelector("nav.side");
+  const here = row?.querySelector("[aria-current]");
+  if (here && row.scrollWidth > row.clientWidth) {
+    row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+  }
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import DecideBody, DiscardBody, RedriveBody
 from tickwise.control.filters import LettersFilter
 from tickwise.control.runs.letters import LetterService
+from tickwise.control.runs.payloads import is_task_changed
 from tickwise.ports.paging import place_after
-from tickwise.ports.store import LetterResolution, LetterStatus
+from tickwise.ports.store import LetterResolution, LetterRow, LetterStatus
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import filters_of
-from tickwise.web.views.rows import error_groups, next_page
+from tickwise.web.views.rows import error_groups, jobs_of, next_page
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
@@ -44,6 +46,7 @@ async def letters_page(visit: Visit) -> Response:
     filters = filters_of(visit, FILTERS)
     values = {
         "letters": shown,
+        "changed": await _changed(visit, shown),
         "errors": await error_groups(visit, [letter.run.run_id for letter in shown]),
         "asked": said,
         "filters": filters,
@@ -54,6 +57,17 @@ async def letters_page(visit: Visit) -> Response:
         "first": visit.url("/dead-letters", **filters) if before else None,
     }
     return visit.page("letters.html", values)
+
+
+async def _changed(visit: Visit, letters: Sequence[LetterRow]) -> Mapping[UUID, float]:
+    """By run, of letters that wait: when the task or the payload of the job was changed after the run began."""
+    waiting = [letter.run for letter in letters if letter.settled_by is None]
+    jobs = await jobs_of(visit, [run.job_id for run in waiting]) if waiting else {}
+    return {
+        run.run_id: job.task_changed_at
+        for run in waiting
+        if (job := jobs.get(run.job_id)) is not None and is_task_changed(run, job)
+    }
 
 
 async def redrive(visit: Visit) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
@@ -13,32 +13,24 @@ from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Forbidden, Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.domain.notices.rules import AlertState
+from tickwise.domain.notices.rules import Alert, AlertState, Severity
 from tickwise.domain.stops import Stop
-from tickwise.ports.store import JobRow, QueueRow, RunQuery, RunRow, StoreStats, Tally
+from tickwise.ports.store import JobRow, RunQuery, RunRow, Tally
 from tickwise.ports.store.notices import AlertQuery
-from tickwise.web import charts
+from tickwise.web import charts, texts
 from tickwise.web.page import WebPage
+from tickwise.web.views.observing.verdict import HealthFacts, verdict
 from tickwise.web.views.rows import job_line, job_names, lateness_of
 from tickwise.web.visit import Visit
 
 T = TypeVar("T")
 
-LATE_LIMIT_SECONDS: Final = 60.0
-"""A timer that is so late means that no scheduler keeps up: as `/readyz` judges."""
 OVERDUE_SECONDS: Final = 5.0
 MEASURED_RUNS: Final = 200
 LISTED: Final = 8
+ALERTS_LOOKED_AT: Final = 50
 LATE_LOOKED_AT: Final = 40
 """Jobs past their time that are looked at, to tell the overdue ones from those that are held back."""
-
-
-class Finding(NamedTuple):
-    """One thing that is not as it should be."""
-
-    grave: bool
-    sentence: str
-    advice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +41,7 @@ class Figures:
     succeeded: int
     failed: int
     last_hour: int
+    failed_last_hour: int
     measured: int
     late_half: float | None
     late_most: float | None
@@ -62,8 +55,10 @@ async def overview(visit: Visit) -> Response:
     namespace = who.namespace
     failed = RunQuery(namespace=namespace, states=(RunState.FAILED,), limit=LISTED)
     latest = RunQuery(namespace=namespace, limit=MEASURED_RUNS)
-    open_alerts = AlertQuery(namespace=namespace, states=(AlertState.OPEN,), limit=LISTED + 1)
-    alerts = await _shown(visit, type(control.alerts).page, lambda: control.alerts.page(who, open_alerts))
+    standing = AlertQuery(
+        namespace=namespace, states=(AlertState.OPEN, AlertState.ACKNOWLEDGED), limit=ALERTS_LOOKED_AT + 1
+    )
+    alerts = await _shown(visit, type(control.alerts).page, lambda: control.alerts.page(who, standing)) or ()
     stats, tallies, measured, failures, late, following, executors, queues = await asyncio.gather(
         control.cluster.stats(),
         _shown(visit, type(runs).tally, lambda: runs.tally(who, None, None)),
@@ -82,9 +77,24 @@ async def overview(visit: Visit) -> Response:
     held_back = [(row, why) for row in late or () if (why := _held_back(row, visit.stops)) is not None]
     overdue = [row for row in late or () if row not in [each for each, _ in held_back]]
     live = None if executors is None else [row for row in executors if row.gone_at is None]
+    figures = None if tallies is None else _figures(tallies, measured or (), now)
+    facts = HealthFacts(
+        now=now,
+        stats=stats,
+        alerts=alerts[:ALERTS_LOOKED_AT],
+        is_cut=len(alerts) > ALERTS_LOOKED_AT,
+        objectives=() if objectives is None else objectives.objectives,
+        stops=visit.stops,
+        executors=executors or (),
+        queues=queues or (),
+        unserved=unserved,
+        overdue=len(overdue),
+        failed=0 if figures is None else figures.failed_last_hour,
+        hour={"status": RunState.FAILED.value, "due_after": texts.iso(now // charts.HOUR * charts.HOUR)},
+    )
     values: dict[str, Any] = {
-        "findings": findings(stats, queues, overdue, unserved),
-        "figures": None if tallies is None else _figures(tallies, measured or (), now),
+        "verdict": verdict(facts),
+        "figures": figures,
         "failures": failures,
         "names": names,
         "overdue": [job_line(row) for row in overdue[:LISTED]],
@@ -93,51 +103,10 @@ async def overview(visit: Visit) -> Response:
         "executors": live,
         "queues": queues,
         "objectives": None if objectives is None else objectives.objectives,
-        "alerts": alerts,
+        "alerts": by_severity([each for each in alerts if each.state is AlertState.OPEN]),
         "alerts_shown": LISTED,
     }
     return visit.page("overview.html", values)
-
-
-def findings(
-    stats: StoreStats,
-    queues: Sequence[QueueRow] | None,
-    overdue: Sequence[object],
-    unserved: Sequence[str] = (),
-) -> list[Finding]:
-    """The reasons for which the installation is not well, the gravest first. None: it is well."""
-    found = []
-    if stats.timers_late_seconds > LATE_LIMIT_SECONDS:
-        found.append(
-            Finding(
-                True,
-                f"The oldest timer is late by {stats.timers_late_seconds:.0f} s.",
-                "No scheduler keeps up: look at the log of the schedulers, or start another one.",
-            )
-        )
-    if stats.executors == 0:
-        found.append(
-            Finding(True, "No executor is active, so nothing runs.", "Start one: tickwise executor, or tickwise up.")
-        )
-    elif stats.oldest_ready_seconds > LATE_LIMIT_SECONDS:
-        found.append(
-            Finding(
-                False,
-                f"A run has waited for {stats.oldest_ready_seconds:.0f} s although executors are active.",
-                "They are busy, or none offers what it needs: the run says which.",
-            )
-        )
-    held = [queue.queue for queue in queues or () if queue.held]
-    if held:
-        found.append(Finding(False, f"On hold: queue {', '.join(held[:5])}.", "Runs of a held queue wait."))
-    if unserved and stats.executors:
-        named = ", ".join(unserved[:5])
-        plural, those = ("s", "them") if len(unserved) > 1 else ("", "it")
-        words = f"Runs wait in the queue{plural} {named}, and no active executor serves {those}."
-        found.append(Finding(False, words, "Start an executor with --queues, or give the jobs another queue."))
-    if overdue:
-        found.append(Finding(False, "Some jobs are overdue.", "They are listed below."))
-    return sorted(found, key=lambda finding: not finding.grave)
 
 
 def _figures(tallies: Sequence[Tally], measured: Sequence[RunRow], now: float) -> Figures:
@@ -149,6 +118,7 @@ def _figures(tallies: Sequence[Tally], measured: Sequence[RunRow], now: float) -
         succeeded=counts[RunState.SUCCESS],
         failed=counts[RunState.FAILED],
         last_hour=sum(bars[-1].counts.values()),
+        failed_last_hour=bars[-1].counts.get(RunState.FAILED, 0),
         measured=len(late),
         late_half=charts.quantile(late, 0.5),
         late_most=charts.quantile(late, 0.99),
@@ -165,6 +135,12 @@ def _held_back(row: JobRow, stops: Sequence[Stop]) -> str | None:
     if hold is None:
         return None
     return {Hold.PAUSED: "paused", Hold.CALENDAR: "its calendar is closed"}.get(hold, "a maintenance window")
+
+
+def by_severity(alerts: Sequence[Alert]) -> list[Alert]:
+    """The gravest first; of equal ones in the order in which they are given."""
+    gravest = list(reversed(Severity))
+    return sorted(alerts, key=lambda each: gravest.index(each.severity))
 
 
 async def _shown(visit: Visit, method: Any, ask: Any) -> Any:

@@ -14,7 +14,7 @@ from tickwise.control.bodies import RunRetryBody
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.explain.explanations import Because, Explanation
 from tickwise.control.jobs.saved_views import LISTS
-from tickwise.control.runs.payloads import received_payload
+from tickwise.control.runs.payloads import is_task_changed, received_payload
 from tickwise.control.runs.service import LISTED_TEXTS, RunDetails, RunService
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Conflict, Invalid, Refused
@@ -160,6 +160,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "payload": None if payload is None else pretty(bytes(payload)),
         "payload_bytes": payload_bytes,
         "payload_from": payload_from,
+        "task_changed": job.task_changed_at if job is not None and is_task_changed(row, job) else None,
         "result": None if row.result is None else pretty(row.result.encode()),
         "typed": visit.form,
         "once": visit.form.get(once.FIELD) or once.new_name(visit),

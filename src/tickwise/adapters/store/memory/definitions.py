@@ -121,6 +121,7 @@ class Jobs(Duty):
             created_by=new.created_by,
             created_at=now,
             updated_at=now,
+            task_changed_at=now,
             recurring=new.recurring,
             lasting=is_lasting(new),
             calendars=frozenset(new.calendars),
@@ -163,6 +164,8 @@ class Jobs(Duty):
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
         job.calendars = frozenset(change.calendars)
+        if change.task_changed:
+            job.task_changed_at = job.updated_at
         if change.rate_changed:
             self._release_rate_slots(job)
         for run in job.runs.values():

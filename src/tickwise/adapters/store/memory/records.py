@@ -122,6 +122,7 @@ class JobRecord:
     created_by: str
     created_at: float
     updated_at: float
+    task_changed_at: float
     listed: UUID
     recurring: bool
     lasting: bool

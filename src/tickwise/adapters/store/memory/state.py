@@ -45,6 +45,7 @@ from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row,
 from tickwise.adapters.store.memory.slots import Name, Slots
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import JobNotFound
+from tickwise.domain.excerpts import both_ends
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
@@ -559,7 +560,7 @@ class State:
         said = error if row.state is not RunState.SUCCESS else None
         self.notice_events[row.run_id, token] = PendingEvent(
             row.namespace, row.run_id, token, row.job_id, row.state, row.attempt, self.now() if at is None else at,
-            row.reason, None if said is None else said[:MAX_ERROR], run_id=row.run_id,
+            row.reason, None if said is None else both_ends(said, MAX_ERROR), run_id=row.run_id,
         )  # fmt: skip
 
     def alert_of(self, key: AlertKey) -> AlertRecord | None:
@@ -707,6 +708,7 @@ class State:
             next_run_at=self.next_run_at(job),
             timer=None if job.timer is None else job.timer.pending,
             listed=job.listed,
+            task_changed_at=job.task_changed_at,
         )
 
     def pause(self, job: JobRecord, *, reason: str | None, until: float | None, by: str | None) -> None:

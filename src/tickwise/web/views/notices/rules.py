@@ -67,6 +67,8 @@ async def rules_page(visit: Visit) -> Response:
 async def preview(visit: Visit) -> Response:
     """The jobs that a rule would concern, before it is stored."""
     said = visit.query
+    if "name" not in said:  # a link that fills a field of the form
+        return await _page(visit, typed=_sent(said))
     try:
         found = await visit.control.notification_rules.preview(visit.who, _body(said))
     except (Invalid, NotFound) as refusal:

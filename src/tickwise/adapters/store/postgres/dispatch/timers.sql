@@ -4,6 +4,7 @@
 -- for it here would be a deadlock.
 UPDATE tickwise.jobs j
 SET standing = {JobStanding.PAUSED}, version = version + 1, updated = tickwise.now(), pause_until = NULL, paused_by = 'fuse',
+    task_changed = coalesce(task_changed, updated),
     pause_reason = (SELECT f.reason FROM unnest($1, $3::text[]) AS f(job_id, reason) WHERE f.job_id = j.job_id LIMIT 1),
     paused = CASE WHEN standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) THEN paused ELSE tickwise.now() END
 WHERE job_id = ANY(ARRAY(

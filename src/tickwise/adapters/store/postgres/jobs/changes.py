@@ -84,6 +84,7 @@ class Changes(Part):
             json.dumps(dict(change.labels)) if change.labels else None,
             change.owner,
             sorted(change.calendars) or None,
+            change.task_changed,
         )
         if plan is None:
             # A scheduler that is just making a run of the old definition holds the timer: what follows sees that run.

@@ -5,10 +5,11 @@ UPDATE tickwise.jobs SET recurring = $2, lasting = lasting OR $3::boolean
 WHERE job_id = $1 AND (recurring <> $2 OR NOT lasting AND $3)
 
 -- name: job_write
--- Store a job's new definition. $1 job, $2 … its columns.
+-- Store a job's new definition. $1 job, $2 … its columns, $11 whether its task or payload is another one.
 UPDATE tickwise.jobs
 SET version = version + 1, updated = tickwise.now(), name = $2, key = $3, schedule_type = $4, task_kind = $5,
-    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[]
+    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[],
+    task_changed = CASE WHEN $11::boolean THEN tickwise.now() ELSE coalesce(task_changed, updated) END
 WHERE job_id = $1
 
 -- name: timer_touch
@@ -59,7 +60,7 @@ WHERE job_id = $1 AND holder = 0 AND slot IS NOT NULL
 -- is the same pause; one with the same values changes nothing. The key of a cancelled job is free for another.
 UPDATE tickwise.jobs
 SET standing = $2::smallint, key = CASE WHEN $2::smallint <> {JobStanding.CANCELLED} THEN key END, version = version + 1, updated = tickwise.now(),
-    pause_reason = $3, pause_until = to_timestamp($4::float8), paused_by = $5,
+    task_changed = coalesce(task_changed, updated), pause_reason = $3, pause_until = to_timestamp($4::float8), paused_by = $5,
     paused = CASE WHEN $2::smallint = {JobStanding.PAUSED} AND standing = {JobStanding.PAUSED} AND (pause_until IS NULL OR pause_until > tickwise.now()) THEN paused
                   WHEN $2::smallint = {JobStanding.PAUSED} THEN tickwise.now() END
 WHERE job_id = $1
@@ -92,7 +93,7 @@ FROM tickwise.timers WHERE job_id = $1 FOR UPDATE
 
 -- name: job_touch
 -- Note that a person changed only the next occurrence of a job. $1 job.
-UPDATE tickwise.jobs SET version = version + 1, updated = tickwise.now() WHERE job_id = $1
+UPDATE tickwise.jobs SET version = version + 1, updated = tickwise.now(), task_changed = coalesce(task_changed, updated) WHERE job_id = $1
 
 -- name: timer_put
 -- Store the position of a job's schedule. $1 job, $2 due, $3 the name of that fire for a one-time job that needs no decision (an active or

@@ -7,7 +7,9 @@ SELECT EXISTS (SELECT FROM tickwise.runs WHERE job_id = $1) OR EXISTS (
 -- name: job_transfer
 -- Move a job to another namespace; what its timer was held back by is asked anew. $1 job, $2 namespace, $3 its lane there.
 WITH j AS (
-  UPDATE tickwise.jobs SET namespace = $2, lane = $3, version = version + 1, updated = tickwise.now() WHERE job_id = $1
+  UPDATE tickwise.jobs
+  SET namespace = $2, lane = $3, version = version + 1, updated = tickwise.now(), task_changed = coalesce(task_changed, updated)
+  WHERE job_id = $1
 ),
 p AS (UPDATE tickwise.jobs_placed SET namespace = $2 WHERE job_id = $1)
 UPDATE tickwise.timers SET due = tickwise.now()

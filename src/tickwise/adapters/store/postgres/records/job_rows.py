@@ -40,6 +40,7 @@ def job_row(row: Mapping[str, Any]) -> JobRow:
         next_run_at=row["next_run_at"],
         timer=None if row["timer_due"] is None else pending(row, "timer_"),
         listed=row["listed"],
+        task_changed_at=row["task_changed_at"],
     )
 
 

@@ -48,6 +48,24 @@ class EditsContract(StoreContract):
         assert (row.created_by, row.created_at) == (before.created_by, before.created_at)
         assert row.updated_at > before.updated_at
 
+    async def test_a_change_of_the_task_is_told_from_any_other(self, store: Store, make: Factory) -> None:
+        """The time of the newest one is kept through changes, pauses and moves; at first it is that of the job."""
+        job = make.recurring(make.now + HOUR)
+        await self.add(store, job)
+        before = await self.job_row(store, job.job_id)
+        assert before.task_changed_at == before.created_at
+        await self.shift(store, 10.0)
+        renamed = await store.jobs.change(make.change(before, name="changed"))
+        assert (renamed.task_changed_at, renamed.updated_at > before.updated_at) == (before.created_at, True)
+        await self.shift(store, 10.0)
+        made = await store.jobs.change(make.change(renamed, task_changed=True))
+        assert (made.task_changed_at, made.updated_at > renamed.updated_at) == (made.updated_at, True)
+        await self.shift(store, 10.0)
+        paused = await store.jobs.move(make.move(job.job_id, JobAction.PAUSE))
+        assert (paused.task_changed_at, paused.updated_at > made.updated_at) == (made.updated_at, True)
+        renamed = await store.jobs.change(make.change(paused, name="again"))
+        assert renamed.task_changed_at == made.updated_at
+
     async def test_without_a_new_plan_the_schedule_stays(self, store: Store, make: Factory) -> None:
         """And with it every timer and every run."""
         later, soon = make.recurring(make.now + HOUR), make.job(make.now + 1.5)

@@ -66,12 +66,14 @@ class NotedEventsContract(NoticesContract):
         """With what a rule and a message need."""
         await self.rule(store, make)
         job = make.job(labels={"team": "payments"})
-        claimed = await self.ended(store, make, job=job, error="x" * 5_000)
+        claimed = await self.ended(store, make, job=job, error="exit status 1: " + "x" * 4_950 + "the cause")
         page = await store.alerts.events(10)
         [event] = page.events
         assert (event.namespace, event.event_id, event.token) == ("default", claimed.run_id, claimed.token)
         assert (event.job_id, event.state, event.attempt) == (job.job_id, RunState.FAILED, 1)
-        assert (event.reason, event.error, event.event) == ("error", "x" * 1_000, None)
+        assert (event.reason, event.event) == ("error", None)
+        # How it ended stands at the begin, and the cause at the end.
+        assert event.error == "exit status 1: " + "x" * 85 + "\n…\n" + "x" * 888 + "the cause"
         assert event.at > 0
         assert (page.jobs[job.job_id].name, page.jobs[job.job_id].labels) == (job.name, {"team": "payments"})
         assert not page.more
