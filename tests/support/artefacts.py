@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from uuid import UUID
 
-from tickwise.documents.artefacts import Artefact, artefact_key, index_content, index_key
+from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_content, index_key
 from tickwise.ports.blobs import Blobs
 
 
@@ -15,4 +15,4 @@ async def keep_artefacts(blobs: Blobs, run: UUID, contents: Mapping[str, bytes],
     for number, content in enumerate(contents.values()):
         await blobs.put(artefact_key(run, attempt, number), content)
     said = [Artefact(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in contents.items()]
-    await blobs.put(index_key(run, attempt), index_content(said))
+    await blobs.put(index_key(run, attempt), index_content(ArtefactIndex(said)))

@@ -13,6 +13,7 @@ from tickwise.control.bulk.operations import OperationService
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -101,7 +102,10 @@ class Control:
         self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
-        submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
+        declarations = EnvironmentDeclarations(context, kinds)
+        submissions = self._submissions = Submissions(
+            context, composer, declarations=declarations, counters=counters, group_commit=group_commit
+        )
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
@@ -110,8 +114,9 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
+        self.tasks, self.presence = TaskService(context, check, declarations), PresenceService(context, membership)
         self._begin_runs(context)
+        self.explain = ExplainService(context, declarations)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -143,7 +148,7 @@ class Control:
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.explain, self.stops = ExplainService(context), StopService(context)
+        self.stops = StopService(context)
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -10,7 +10,7 @@ from tests.support.artefacts import keep_artefacts
 from tests.support.pages import pages
 from tickwise.documents.artefacts import ARTEFACTS
 from tickwise.ports.store import ClaimRequest, NewExecutor, Retention
-from tickwise.roles.scheduler.upkeep import Upkeep
+from tickwise.roles.scheduler.upkeep import ArtefactRetention, Upkeep
 
 CONTENTS = {"out/<b>.csv": b"<script>", "résumé.txt": b"x" * 10}
 
@@ -85,13 +85,17 @@ async def test_artefacts_go_with_their_runs_and_the_oldest_first_for_want_of_roo
         for attempt in (1, 2, 3):
             await keep_artefacts(blobs, run, {"a": b"x" * 100}, attempt)
         total = sum(each.size_bytes for each in await blobs.list(ARTEFACTS))
-        upkeep = Upkeep(store, blobs, retention=Retention(runs_seconds=1e9, failed_seconds=1e9), logs_seconds=1.0)
-        await upkeep.expire_artefacts(total)
+        kept = Retention(runs_seconds=1e9, failed_seconds=1e9)
+
+        def upkeep(seconds: float, bytes_most: int) -> Upkeep:
+            limits = ArtefactRetention(seconds, bytes_most)
+            return Upkeep(store, blobs, retention=kept, logs_seconds=1.0, artefacts=limits)
+
+        await upkeep(1e9, total).expire_artefacts()
         assert 6 == len(await blobs.list(ARTEFACTS))
-        await upkeep.expire_artefacts(total - 1)
+        await upkeep(1e9, total - 1).expire_artefacts()
         assert ["2", "3"] == [key.split("/")[3] for key, *_ in await blobs.list(ARTEFACTS)][::2]
-        over = Upkeep(store, blobs, retention=Retention(runs_seconds=-1e9, failed_seconds=1.0), logs_seconds=1.0)
-        await over.expire_artefacts()
+        await upkeep(-1e9, total).expire_artefacts()
         assert [] == list(await blobs.list(ARTEFACTS))
 
 

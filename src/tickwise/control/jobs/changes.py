@@ -222,6 +222,7 @@ class JobChanges:
         if not dry_run:
             row = await self._links.change(who, row, change)
             wake_all(self._context)
+            self._submissions.declarations.note_change(change)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
 

@@ -24,6 +24,7 @@ from tickwise.adapters.store.memory.records import (
     BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
+    EnvironmentRecord,
     ErrorGroupRecord,
     ExecutorRecord,
     FeedLog,
@@ -176,6 +177,8 @@ class State:
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
+        self.environments: dict[tuple[str, str, str, tuple[str, ...]], EnvironmentRecord] = {}
+        """By namespace, declaration, queue and labels; in the order of their last declaration."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
         self._begin_people()

@@ -71,6 +71,7 @@ MIGRATIONS: Final = (
     Migration("0031", ("0031_usage.sql",)),
     Migration("0032", ("0032_notices.sql",)),
     Migration("0034", ("0034_objectives.sql",)),
+    Migration("0038", ("0038_environments.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
