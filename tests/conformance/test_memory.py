@@ -38,6 +38,7 @@ from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContr
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.environments.declared import DeclaredEnvironmentsContract
 from tickwise.testing.contracts.store.failures.error_groups import (
     CountedFailuresContract,
     DecidedErrorsContract,
@@ -55,7 +56,6 @@ from tickwise.testing.contracts.store.jobs.audit import (
 from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store.jobs.counts import CountsContract
 from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
-from tickwise.testing.contracts.store.jobs.environments import DeclaredEnvironmentsContract
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract

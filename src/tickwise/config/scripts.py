@@ -15,7 +15,7 @@ def _setting(default: Any, meaning: str, **facts: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptSettings:
-    """What executors build for scripts, and what they keep of them."""
+    """The environments that executors build for scripts, and the files that they keep."""
 
     environments_limit_bytes: int = _setting(
         5 << 30,

@@ -102,10 +102,7 @@ class Control:
         self._kinds, self._scripts = kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
         composer = JobComposer(context, check)
-        declarations = EnvironmentDeclarations(context, kinds)
-        submissions = self._submissions = Submissions(
-            context, composer, declarations=declarations, counters=counters, group_commit=group_commit
-        )
+        submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
@@ -114,9 +111,9 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks, self.presence = TaskService(context, check, declarations), PresenceService(context, membership)
-        self._begin_runs(context)
-        self.explain = ExplainService(context, declarations)
+        self.tasks = TaskService(context, check, submissions.declarations)
+        self.presence = PresenceService(context, membership)
+        self._begin_runs(context, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -144,11 +141,11 @@ class Control:
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
 
-    def _begin_runs(self, context: ControlContext) -> None:
+    def _begin_runs(self, context: ControlContext, declarations: EnvironmentDeclarations) -> None:
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.stops = StopService(context)
+        self.explain, self.stops = ExplainService(context, declarations), StopService(context)
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -30,7 +30,7 @@ class Artefact(NamedTuple):
 
 
 class ArtefactIndex(NamedTuple):
-    """What an attempt left in its work folder."""
+    """The files that an attempt left in its work folder."""
 
     artefacts: Sequence[Artefact] = ()
     left: Sequence[str] = ()

@@ -41,7 +41,7 @@ def test_environments_are_listed_and_shown(folder: EnvironmentFolder, capsys: py
     """With the packages that were declared, and the log of the build."""
     assert Exit.OK == main(["environments", "list"])
     listed = capsys.readouterr().out
-    assert all(word in listed for word in (KEY[:12], "team", "tickle, rich", "1.2 s"))
+    assert all(word in listed for word in (KEY[:12], "team", "tickle, rich", "LAST USED"))
     assert Exit.OK == main(["environments", "show", KEY[:4]])
     assert "Resolved 2 packages" in capsys.readouterr().out
     assert Exit.OK == main(["environments", "list", "--json"])

@@ -119,10 +119,10 @@ async def test_a_store_that_is_away_afterwards_costs_no_job(stage: Stage) -> Non
     async def away(environments: Any) -> None:
         raise StoreUnavailable("away")
 
-    stage.here.store.environments.declare = away  # type: ignore[method-assign]
+    stage.here.store.environments.declare = away  # type: ignore[method-assign]  # for this test
     await stage.here.create(task=REPORT, cron="0 6 * * *")
     assert await stage.wanted() == []
-    stage.here.store.environments.declare = stage._counted  # type: ignore[method-assign]
+    stage.here.store.environments.declare = stage._counted  # type: ignore[method-assign]  # there again
     await stage.here.create(task=REPORT, cron="0 6 * * *")
     assert await stage.wanted() == [REQUESTS]
 

@@ -28,7 +28,6 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.bodies import JobBody
 from tickwise.control.bulk.pages import BulkProblem, OperationKind
 from tickwise.control.context import ControlContext
-from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.changes import AcceptedChange, JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.moves import JobMoves
@@ -143,8 +142,7 @@ class RequestApplier:
         self._store = context.store
         self._context = context
         self.composer = JobComposer(context, check)
-        declarations = EnvironmentDeclarations(context, check.kinds)
-        self.submissions = Submissions(context, self.composer, declarations=declarations, counters=counters)
+        self.submissions = Submissions(context, self.composer, counters=counters)
         self.changes = JobChanges(context, self.composer, self.submissions)
         self.moves = JobMoves(context)
         self._askers = Askers(context)

@@ -221,10 +221,14 @@ class JobChanges:
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
             row = await self._links.change(who, row, change)
-            wake_all(self._context)
-            self._submissions.declarations.note_change(change)
+            self._changed(change)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
+
+    def _changed(self, change: JobChange) -> None:
+        """Announce a stored change."""
+        wake_all(self._context)
+        self._submissions.declarations.note_change(change)
 
     async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
         """Times to come that are runs already, or were skipped by request or by a pause."""

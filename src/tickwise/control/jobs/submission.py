@@ -70,14 +70,14 @@ class Submissions:
         context: ControlContext,
         composer: JobComposer,
         *,
-        declarations: EnvironmentDeclarations,
         counters: Counters | None = None,
         group_commit: GroupCommit | None = None,
     ) -> None:
-        """`declarations` and `counters` are told of what was stored."""
+        """`counters` is told of what was stored."""
         self._context = context
         self._composer = composer
-        self.declarations = declarations
+        self.declarations = EnvironmentDeclarations(context, composer.check.kinds)
+        """Told of what was stored."""
         self._counters = counters
         self._recorded: dict[UUID, TraceContext] = {}
         """Of the jobs that wait for the group commit: those whose requests are recorded."""

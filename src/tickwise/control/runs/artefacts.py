@@ -37,7 +37,7 @@ async def artefacts_of(blobs: Blobs, run: UUID, attempt: int) -> Sequence[Artefa
 
 
 async def index_of(blobs: Blobs, run: UUID, attempt: int) -> ArtefactIndex:
-    """What an attempt left; nothing if retention took it."""
+    """The artefacts of an attempt, and some of the files that were not kept; nothing if retention took it."""
     try:
         return read_index(await blobs.get(index_key(run, attempt)))
     except NotFound:

@@ -168,9 +168,7 @@ class Scheduler(Service):
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = self._healing_of(store, settings, telemetry)
-        self._upkeep = Upkeep(
-            store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds, artefacts=settings.artefacts
-        )
+        self._upkeep = self._upkeep_of(store, blobs, settings)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._notice_delivery = notice_delivery
@@ -178,6 +176,11 @@ class Scheduler(Service):
         self._turns = asyncio.Lock()  # held by the looks that nothing waits for: they go one after the other
         self._queue_counts = QueueCounts(store.upkeep, store.notices, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
+
+    def _upkeep_of(self, store: Store, blobs: Blobs, settings: SchedulerSettings) -> Upkeep:
+        return Upkeep(
+            store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds, artefacts=settings.artefacts
+        )
 
     def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:
         return Healing(

@@ -16,7 +16,7 @@ logger = structlog.get_logger("tickwise.scheduler")
 
 
 class ArtefactRetention(NamedTuple):
-    """How long artefacts are kept, and how much of them."""
+    """The limits of all stored artefacts."""
 
     seconds: float = 30 * 86_400.0
     """Since their attempt."""

@@ -177,8 +177,6 @@ class State:
         self.fires_in_minute: Counter[str] = Counter()
         """Of namespaces, in the minute that `minute` numbers."""
         self.saved_views: dict[tuple[str, str, str, str], SavedView] = {}
-        self.environments: dict[tuple[str, str, str, tuple[str, ...]], EnvironmentRecord] = {}
-        """By namespace, declaration, queue and labels; in the order of their last declaration."""
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
         self._begin_people()
@@ -194,6 +192,8 @@ class State:
         """The groups of runs that FAILED."""
 
     def _begin_status_pages(self) -> None:
+        self.environments: dict[tuple[str, str, str, tuple[str, ...]], EnvironmentRecord] = {}
+        """By namespace, declaration, queue and labels; in the order of their last declaration."""
         self.status_pages: dict[UUID, StatusPage] = {}
         self.status_days: dict[tuple[UUID, str, date], StateSeconds] = {}
         self.status_announcements: dict[UUID, Announcement] = {}

@@ -29,7 +29,7 @@ FAILED_MAX_SECONDS: Final = 3_600.0
 MAX_KNOWN: Final = 10_000
 
 
-class _Known(NamedTuple):
+class _WarmingRecord(NamedTuple):
     """The last answer about an environment."""
 
     ask_at: float
@@ -57,7 +57,7 @@ class EnvironmentWarming:
         self._settings = settings
         self._held_runs = held_runs
         self.wake = wake
-        self._known: dict[EnvironmentDemand, _Known] = {}
+        self._known: dict[EnvironmentDemand, _WarmingRecord] = {}
 
     async def step(self) -> float:
         """Build what is wanted and not there. Returns the seconds until the next look."""
@@ -91,6 +91,6 @@ class EnvironmentWarming:
             pause = min(FAILED_FIRST_SECONDS * 2.0 ** min(failures - 1, 20), FAILED_MAX_SECONDS)
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        self._known[demand] = _Known(self._clock.monotonic() + pause, failures)
+        self._known[demand] = _WarmingRecord(self._clock.monotonic() + pause, failures)
         if failure is not None or wanted.failed:
             await self._environments.report(demand, failure, self._settings.name)
