@@ -111,9 +111,8 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks = TaskService(context, check, submissions.declarations)
         self.presence = PresenceService(context, membership)
-        self._begin_runs(context, submissions.declarations)
+        self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -141,7 +140,8 @@ class Control:
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
 
-    def _begin_runs(self, context: ControlContext, declarations: EnvironmentDeclarations) -> None:
+    def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
+        self.tasks = TaskService(context, check, declarations)
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
