@@ -8,7 +8,7 @@ from uuid import UUID
 from tests.support.app import API
 from tests.support.artefacts import keep_artefacts
 from tests.support.pages import pages
-from tickwise.documents.artefacts import ARTEFACTS
+from tickwise.documents.artefacts import ARTEFACTS, Artefact, ArtefactIndex, index_content, read_index
 from tickwise.ports.store import ClaimRequest, NewExecutor, Retention
 from tickwise.roles.scheduler.upkeep import ArtefactRetention, Upkeep
 
@@ -61,6 +61,31 @@ async def test_artefacts_are_listed_and_downloaded_as_files() -> None:
             saved.status_code, saved.content, saved.headers["content-type"],
         )  # fmt: skip
         assert saved.headers["content-disposition"].startswith("attachment; ")
+
+
+async def test_the_page_says_which_files_were_not_kept() -> None:
+    """Also of an attempt that left nothing else; their names are text."""
+    async with pages() as rig:
+        run = await _run(rig)
+        await _claim(rig)
+        blobs = rig.here.control.context.blobs
+        browser = await rig.signed_in("ada", ("viewer", "default"))
+        await keep_artefacts(blobs, run, {}, left=["<b> (it is a link)", "'a\\nb' (its name is too long)"], more=7)
+        page = (await browser.get(f"/runs/{run}")).text
+        assert "9 files were not kept: &lt;b&gt; (it is a link), " in page
+        assert "and 7 more" in page
+        assert [] == (await rig.here.client.get(f"{API}/runs/{run}/artefacts")).json()
+        await keep_artefacts(blobs, run, {"a": b"x"}, left=["huge (it has 5368709120 bytes, more than 16777216)"])
+        page = (await browser.get(f"/runs/{run}")).text
+        assert "One file was not kept: huge (it has 5368709120 bytes, more than 16777216)." in page
+
+
+def test_the_list_of_an_earlier_release_is_read() -> None:
+    """It had the artefacts alone."""
+    old = b'[{"name": "a", "size_bytes": 1, "sha256": "00"}]'
+    assert ArtefactIndex([Artefact("a", 1, "00")]) == read_index(old)
+    index = ArtefactIndex([Artefact("a", 1, "00")], ["b (it is a link)"], 3)
+    assert index == read_index(index_content(index))
 
 
 async def test_artefacts_of_another_namespace_are_not_found() -> None:
