@@ -76,10 +76,13 @@ async def test_what_the_task_was_given_is_no_artefact_until_it_changes(shop: Sho
 
 
 async def test_of_ten_thousand_files_some_are_kept_and_the_run_ends_well(shop: Shop) -> None:
-    """The log says how many are not."""
-    found, log = await ran(shop, "for number in range(10_000): open(f'{number:05}', 'w').close()")
+    """The log says how many are not, and each reason."""
+    found, log = await ran(
+        shop, "import os\nfor number in range(10_000): open(f'{number:05}', 'w').close()\nos.symlink('00000', 'link')"
+    )
     assert sorted(found) == [f"{number:05}" for number in range(USUAL.count)]
-    assert f"and {10_000 - USUAL.count - 10} more" in log
+    assert f"and {10_000 - USUAL.count - 3} more" in log
+    assert "link (it is a link)" in log
     assert len(log) < 2_000
 
 
@@ -207,10 +210,10 @@ async def test_a_run_that_took_too_long_keeps_what_it_had(shop: Shop) -> None:
 async def test_the_limits_are_settings(tmp_path: Path) -> None:
     """Of their number, each and all together; the log and the index say what is not kept."""
     for limits, kept, why in (
-        (ArtefactLimits(count=1), ["a"], "1 files are the most"),
+        (ArtefactLimits(count=1), ["a"], "at most 1 files are kept"),
         (ArtefactLimits(file_bytes=2), ["a", "c"], "it has 3 bytes, more than 2"),
         (ArtefactLimits(attempt_bytes=3), ["a", "c"], "all together have more than 3 bytes"),
-        (ArtefactLimits(count=0), [], "0 files are the most"),
+        (ArtefactLimits(count=0), [], "at most 0 files are kept"),
     ):
         shop = Shop(tmp_path, artefacts=limits)
         await shop.runner.start(shop.listener, time.time)

@@ -79,7 +79,7 @@ class ScriptSettings:
         most=1_000,
     )
     artefacts_limit: int = _setting(
-        100, "Files of one attempt that are kept as artefacts; the log names those that are not.", least=0, most=10_000
+        100, "Files of one attempt that are kept as artefacts; the log names those that are not.", least=0, most=1_000
     )
     artefact_limit_bytes: int = _setting(
         16 << 20,

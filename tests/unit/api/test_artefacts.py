@@ -77,6 +77,9 @@ async def test_the_page_says_which_files_were_not_kept() -> None:
         assert [] == (await rig.here.client.get(f"{API}/runs/{run}/artefacts")).json()
         await keep_artefacts(blobs, run, {"a": b"x"}, left=["huge (it has 5368709120 bytes, more than 16777216)"])
         page = (await browser.get(f"/runs/{run}")).text
+        await keep_artefacts(blobs, run, {f"{number:03}": b"" for number in range(103)})
+        long = (await browser.get(f"/runs/{run}")).text
+        assert ("artefacts/099?" in long, "artefacts/100?" in long, "And 3 more" in long) == (True, False, True)
         assert "One file was not kept: huge (it has 5368709120 bytes, more than 16777216)." in page
 
 

@@ -72,6 +72,20 @@ async def test_a_job_declares_its_environment(stage: Stage, task: dict[str, Any]
     assert (Topic.ENVIRONMENTS in stage.here.world.bell.rung) == (demand is not None)
 
 
+@pytest.mark.parametrize(
+    ("plan", "declares"),
+    [
+        ({"schedule_type": "ON_DEMAND"}, True),
+        ({"schedule_time": "2027-01-16T00:00:00Z"}, True),
+        ({"schedule_type": "IMMEDIATE"}, False),
+    ],
+)
+async def test_each_job_with_a_time_to_come_declares(stage: Stage, plan: dict[str, Any], declares: bool) -> None:
+    """A run that begins at once builds for itself, at full speed."""
+    await stage.here.create(task=REPORT, **plan)
+    assert await stage.wanted() == ([REQUESTS] if declares else [])
+
+
 async def test_a_stored_script_declares_for_the_jobs_that_name_it(stage: Stage) -> None:
     """The task itself, for the default queue; a job that names it, for its own. The header lies in the blobs."""
     await stage.here.ask("POST", "/tasks", 201, {"taskId": "report", "name": "report", "script": HEADER})
@@ -131,18 +145,19 @@ async def test_an_explanation_says_that_the_environment_cannot_be_built(stage: S
     """Of the job, and of a run that waits; in the words of the tool. Until a build succeeds."""
     job_id = await stage.here.create(task=REPORT, cron="0 6 * * *")
     await stage.wanted()
-    detail = "the environment that the script declares cannot be built: there is no version of requests"
+    detail = "the environment that the script declares cannot be built: No solution\n  cause: no version of requests"
+    words = " ".join(detail.split())
     store = stage.here.store.environments
     await store.report(REQUESTS, EnvironmentFailure(ENVIRONMENT_INVALID, detail), "host:1")
     found = await stage.here.explain(job_id)
     assert "not_due" == found["code"]
-    assert f"The executor host:1 built its environment ahead, and failed: {detail}." in found["sentence"]
+    assert f"The executor host:1 built its environment ahead, and failed: {words}." in found["sentence"]
     assert found["data"]["environment"] == {
         "reason": ENVIRONMENT_INVALID, "detail": detail, "failed_time": "2027-01-15T08:00:00Z", "executor": "host:1",
     }  # fmt: skip
     await stage.here.ask("POST", f"/jobs/{job_id}/runNow", 202, {})
     (run,) = await stage.here.ask("GET", f"/jobs/{job_id}/runs")
-    assert detail in (await stage.here.explain_run(run["run_id"]))["sentence"]
+    assert words in (await stage.here.explain_run(run["run_id"]))["sentence"]
     assert "environment" not in (await stage.here.explain(job_id, "06:00:00"))["data"]
     await store.report(REQUESTS, None, "host:1")
     assert "environment" not in (await stage.here.explain(job_id))["data"]

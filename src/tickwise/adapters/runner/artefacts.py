@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ MAX_ENTRIES: Final = 20_000
 MAX_DEPTH: Final = 16
 MAX_NAME: Final = 500
 NAMES_SHOWN: Final = 10
+NAMES_OF_REASON: Final = 3
+"""Of those that are not kept for one reason, so that others are seen too."""
 MAX_KEEPING_SECONDS: Final = 60.0
 """The longest that the end of a run waits for its artefacts."""
 MAX_HURRIED_SECONDS: Final = 1.0
@@ -54,11 +57,13 @@ class LeftFiles:
     """Some of the others, each with the reason, for people."""
     left_count: int = 0
     entries: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def leave(self, name: str, why: str) -> None:
         """Note a file that is not kept."""
         self.left_count += 1
-        if len(self.left) < NAMES_SHOWN:
+        self.reasons[why] += 1
+        if len(self.left) < NAMES_SHOWN and self.reasons[why] <= NAMES_OF_REASON:
             self.left.append(f"{_shown(name)} ({why})")
 
 
@@ -126,7 +131,7 @@ def _consider(
     limits = found.limits
     why = _refusal(whole, status, uid, limits)
     if why is None and len(found.kept) >= limits.count:
-        why = f"{limits.count} files are the most"
+        why = f"at most {limits.count} files are kept"
     if why is None and found.kept_bytes + status.st_size > limits.attempt_bytes:
         why = f"all together have more than {limits.attempt_bytes} bytes"
     if why is None:

@@ -24,6 +24,7 @@ from tickwise.control.turns import Turns
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Invalid, NotFound, Unavailable
 from tickwise.domain.model import Lane
+from tickwise.domain.schedule import ScheduleType
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.blobs import read_script
 from tickwise.ports.environments import EnvironmentDemand
@@ -71,7 +72,8 @@ class EnvironmentDeclarations:
     def note_jobs(self, jobs: Iterable[NewJob]) -> None:
         """Jobs that were stored. Calls no service and cannot fail."""
         for job in jobs:
-            if job.task_kind in self._kinds and not job.never:
+            # An immediate run builds for itself: a build ahead of it would only be slower.
+            if job.task_kind in self._kinds and job.schedule_type != ScheduleType.IMMEDIATE.value:
                 self._put(_Waiting(job.namespace, job.definition, False, job.lane, job.job_id))
 
     def note_change(self, change: JobChange) -> None:

@@ -51,7 +51,8 @@ class ExplainService:
         fault = await self._declarations.fault(job)
         if fault is None:
             return found
-        words = sentence(f"the executor {fault.executor} built its environment ahead, and failed: {fault.detail}")
+        detail = " ".join(fault.detail.split())
+        words = sentence(f"the executor {fault.executor} built its environment ahead, and failed: {detail}")
         said = {"reason": fault.reason, "detail": fault.detail, "failed_time": written(fault.failed_at)}
         data = {**found.data, "environment": {**said, "executor": fault.executor}}
         return replace(found, sentence=f"{found.sentence} {words}", data=data)
