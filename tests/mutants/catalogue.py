@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.signals import SIGNALS
 
@@ -725,4 +726,5 @@ MUTANTS: Final = (
         ),
     ),
     *SIGNALS,
+    *ENVIRONMENTS,
 )
