@@ -14,6 +14,7 @@ from tests.support.scene import Scene, scene
 from tickwise.control.environments.declarations import AGAIN_SECONDS, EnvironmentDeclarations
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.environments import ENVIRONMENT_INVALID, EnvironmentDemand, EnvironmentFailure
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.signals import Topic
 from tickwise.ports.store.environments import DeclaredEnvironment, WantedQuery
 
@@ -104,6 +105,14 @@ async def test_a_job_that_is_changed_declares_anew(stage: Stage) -> None:
     await stage.here.ask("PUT", f"/jobs/{job_id}", 200, {"queue": "slow", "requires": ["gpu"]})
     assert await stage.wanted("slow") == []
     assert await stage.wanted("slow", labels=("gpu",)) == [TICKLE]
+
+
+async def test_a_job_that_moves_declares_in_its_new_namespace(stage: Stage) -> None:
+    """Which has environments of its own."""
+    await stage.here.store.namespaces.add(NewNamespace(name="team-a", display_name="a", created_by="test"))
+    job_id = await stage.here.create(task=REPORT, cron="0 6 * * *")
+    await stage.here.ask("POST", f"/jobs/{job_id}/move", 200, {"namespace": "team-a"})
+    assert set(await stage.wanted()) == {REQUESTS, REQUESTS._replace(namespace="team-a")}
 
 
 async def test_a_dry_run_declares_nothing(stage: Stage) -> None:

@@ -76,10 +76,10 @@ class EnvironmentDeclarations:
             if job.task_kind in self._kinds and job.schedule_type != ScheduleType.IMMEDIATE.value:
                 self._put(_Waiting(job.namespace, job.definition, False, job.lane, job.job_id))
 
-    def note_change(self, change: JobChange) -> None:
-        """A job that was changed. Calls no service and cannot fail."""
-        if change.task_kind in self._kinds:
-            self._put(_Waiting(change.namespace, change.definition, False, change.lane, change.job_id))
+    def note_change(self, changed: JobChange | JobRow) -> None:
+        """A job that was changed, or is in another namespace now. Calls no service and cannot fail."""
+        if changed.task_kind in self._kinds:
+            self._put(_Waiting(changed.namespace, changed.definition, False, changed.lane, changed.job_id))
 
     def note_task(self, stored: StoredTask) -> None:
         """A task that was stored, for jobs of the default queue. Calls no service and cannot fail."""
