@@ -26,6 +26,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
 from tickwise.adapters.environments.folder import EnvironmentFolder
 from tickwise.adapters.runner.process.builds import TaskProcesses
+from tickwise.adapters.runner.process.limits import LimitsWatch
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
@@ -40,14 +41,16 @@ async def opened(root: Path, **settings: Any) -> AsyncIterator[UvEnvironments]:
     clock, threads = SystemClock(), ThreadPoolExecutor(4)
     work = await WorkFolder.open(root / "work", threads=threads, clock=clock)
     processes = TaskProcesses(
-        folder=work, threads=threads, clock=clock, counts=count(1), users=None, starter=None, has_groups=False
-    )
+        folder=work, threads=threads, clock=clock, counts=count(1), users=None, starter=None, has_groups=False,
+        watch=(watch := LimitsWatch(threads, clock)),
+    )  # fmt: skip
     environments = UvEnvironments(EnvironmentSettings(root=root / "environments", **settings), clock, Metrics())
     await environments.open(EnvironmentHost(environments.root, Path(sys.executable), {}, processes))
     try:
         yield environments
     finally:
         await environments.close()
+        watch.close()
         work.close()
         threads.shutdown()
 

@@ -38,6 +38,7 @@ from tickwise.testing.contracts.store.dispatch.slot_tables import RateTableContr
 from tickwise.testing.contracts.store.dispatch.stops import StopsContract
 from tickwise.testing.contracts.store.dispatch.unknown import UnknownContract
 from tickwise.testing.contracts.store.dispatch.waiting import WaitingContract
+from tickwise.testing.contracts.store.environments.declared import DeclaredEnvironmentsContract
 from tickwise.testing.contracts.store.failures.error_groups import (
     CountedFailuresContract,
     DecidedErrorsContract,
@@ -331,6 +332,10 @@ class TestStatus(Backend, StatusContract):
 
 
 class TestListings(Backend, ListingsContract):
+    pass
+
+
+class TestDeclaredEnvironments(Backend, DeclaredEnvironmentsContract):
     pass
 
 

@@ -13,12 +13,13 @@ import pytest_asyncio
 from tests.integration.test_runner_process import Shop
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.runner.artefacts import MAX_ENTRIES
-from tickwise.control.runs.artefacts import artefact_content, artefacts_of
-from tickwise.documents.artefacts import MAX_ARTEFACT_BYTES, MAX_ARTEFACTS, MAX_ATTEMPT_BYTES
+from tickwise.adapters.runner.settings import ArtefactLimits
+from tickwise.control.runs.artefacts import artefact_content, artefacts_of, index_of
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import assignment, log_of
 
+USUAL = ArtefactLimits()
 LIMITED = TaskLimits(1 << 20, cpu_seconds=60.0)
 
 
@@ -75,37 +76,40 @@ async def test_what_the_task_was_given_is_no_artefact_until_it_changes(shop: Sho
 
 
 async def test_of_ten_thousand_files_some_are_kept_and_the_run_ends_well(shop: Shop) -> None:
-    """The log says how many are not."""
-    found, log = await ran(shop, "for number in range(10_000): open(f'{number:05}', 'w').close()")
-    assert sorted(found) == [f"{number:05}" for number in range(MAX_ARTEFACTS)]
-    assert f"and {10_000 - MAX_ARTEFACTS - 10} more" in log
+    """The log says how many are not, and each reason."""
+    found, log = await ran(
+        shop, "import os\nfor number in range(10_000): open(f'{number:05}', 'w').close()\nos.symlink('00000', 'link')"
+    )
+    assert sorted(found) == [f"{number:05}" for number in range(USUAL.count)]
+    assert f"and {10_000 - USUAL.count - 3} more" in log
+    assert "link (it is a link)" in log
     assert len(log) < 2_000
 
 
 async def test_a_file_of_five_gigabytes_is_not_read(shop: Shop) -> None:
     """Nor is any other one beyond the size of an artefact; those beside them are kept."""
     source = f"""
-for name, size in (("huge", 5 << 30), ("large", {MAX_ARTEFACT_BYTES + 1}), ("just", {MAX_ARTEFACT_BYTES})):
+for name, size in (("huge", 5 << 30), ("large", {USUAL.file_bytes + 1}), ("just", {USUAL.file_bytes})):
     with open(name, "wb") as file:
         file.truncate(size)
 """
     found, log = await ran(shop, source)
-    assert {name: len(content) for name, content in found.items()} == {"just": MAX_ARTEFACT_BYTES}
-    assert f"huge (it has {5 << 30} bytes, more than {MAX_ARTEFACT_BYTES})" in log
+    assert {name: len(content) for name, content in found.items()} == {"just": USUAL.file_bytes}
+    assert f"huge (it has {5 << 30} bytes, more than {USUAL.file_bytes})" in log
 
 
 async def test_all_together_have_a_limit(shop: Shop) -> None:
     """Smaller files behind it still have room."""
-    count = MAX_ATTEMPT_BYTES // MAX_ARTEFACT_BYTES
+    count = USUAL.attempt_bytes // USUAL.file_bytes
     source = f"""
 for number in range({count + 1}):
     with open(f"{{number}}", "wb") as file:
-        file.truncate({MAX_ARTEFACT_BYTES - 1})
+        file.truncate({USUAL.file_bytes - 1})
 open("small", "w").write("x")
 """
     found, log = await ran(shop, source)
     assert sorted(found) == [*map(str, range(count)), "small"]
-    assert f"more than {MAX_ATTEMPT_BYTES} bytes" in log
+    assert f"more than {USUAL.attempt_bytes} bytes" in log
 
 
 async def test_nothing_outside_of_the_folder_is_kept(shop: Shop, tmp_path: Path) -> None:
@@ -201,3 +205,23 @@ async def test_a_run_that_took_too_long_keeps_what_it_had(shop: Shop) -> None:
     given = shop.shell("echo half > a; sleep 60", timeout_seconds=0.5)
     assert (await shop.ending(given)).reason == "timeout"
     assert await left(shop, given) == {"a": b"half\n"}
+
+
+async def test_the_limits_are_settings(tmp_path: Path) -> None:
+    """Of their number, each and all together; the log and the index say what is not kept."""
+    for limits, kept, why in (
+        (ArtefactLimits(count=1), ["a"], "at most 1 files are kept"),
+        (ArtefactLimits(file_bytes=2), ["a", "c"], "it has 3 bytes, more than 2"),
+        (ArtefactLimits(attempt_bytes=3), ["a", "c"], "all together have more than 3 bytes"),
+        (ArtefactLimits(count=0), [], "at most 0 files are kept"),
+    ):
+        shop = Shop(tmp_path, artefacts=limits)
+        await shop.runner.start(shop.listener, time.time)
+        given = shop.shell("printf 1 > a; printf 333 > b; printf 1 > c")
+        assert (await shop.ending(given)).verdict is Verdict.OK
+        index = await index_of(shop.blobs, given.run_id, given.attempt)
+        assert [each.name for each in index.artefacts] == kept
+        assert index.left_count == 3 - len(kept)
+        assert any(why in each for each in index.left)
+        assert why in await log_of(shop.blobs, given)
+        await shop.runner.close()

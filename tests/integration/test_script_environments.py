@@ -258,6 +258,79 @@ async def test_a_cancelled_attempt_does_not_wait_for_its_build(shop: Shop, tmp_p
     assert gone(int(number.read_text()))
 
 
+# ------------------------------------------------------------------------------------------ ahead, and after a failure
+
+
+async def test_an_environment_is_built_ahead_of_any_run(shop: Shop) -> None:
+    """At low priority; the first run finds it. A declaration that the executor's own Python fulfils builds nothing."""
+    add_source(shop.links, "polite", f"open({str(shop.root / 'nice')!r}, 'w').write(str(os.nice(0)))")
+    assert await shop.runner.warm(EnvironmentDemand("default", "polite")) is None
+    assert str(os.nice(0) + 10) == (shop.root / "nice").read_text()
+    assert await shop.runner.warm(EnvironmentDemand("default", python=">=3.9")) is None
+    assert ["polite"] == [each.facts.declared for each in shop.folder.stored()]
+    ending, log = await shop.run({"source": "import polite", "requirements": "polite"})
+    assert (Verdict.OK, "") == (ending.verdict, log)
+
+
+async def test_what_cannot_be_built_ahead_is_told(shop: Shop) -> None:
+    """And the first run fails with it at once, without another build."""
+    failure = await shop.runner.warm(EnvironmentDemand("default", "tickle>=2"))
+    assert failure is not None
+    assert ENVIRONMENT_INVALID == failure.reason
+    ending, log = await shop.run({"source": "pass", "requirements": "tickle>=2"})
+    assert (Verdict.INVALID, failure.detail) == (ending.verdict, ending.error)
+    assert "the last build of this environment failed; it is tried again in 300 s" in log
+    assert 1 == shop.count("tickwise_environments_failed_total")
+
+
+async def test_a_build_that_failed_for_now_is_tried_again_after_a_pause(shop: Shop) -> None:
+    """The attempt says how long, and the retries of its job wait for so long at least."""
+    add_source(shop.links, "large", "raise RuntimeError('error sending request')")
+    ending, _ = await shop.run({"source": "pass", "requirements": "large"})
+    assert (Verdict.FAILED, ENVIRONMENT_UNAVAILABLE, 1.0) == (
+        ending.verdict, ending.reason, ending.retry_after_seconds,
+    )  # fmt: skip
+    again, _ = await shop.run({"source": "pass", "requirements": "large"})
+    assert again.retry_after_seconds is not None
+    assert 0.0 < again.retry_after_seconds < 1.0 or 2.0 == again.retry_after_seconds
+
+
+async def test_a_run_is_given_back_where_the_disk_is_full(shop: Shop) -> None:
+    """Another executor may have room; the failure counts as none of the run's own."""
+    add_source(shop.links, "large", "raise OSError(28, 'No space left on device')")
+    ending, _ = await shop.run({"source": "pass", "requirements": "large"})
+    assert (Verdict.UNOFFERED, ENVIRONMENT_UNAVAILABLE) == (ending.verdict, ending.reason)
+    assert "no space is left on the disk" in (ending.error or "")
+    assert ending.retry_after_seconds is not None
+
+
+# ------------------------------------------------------------------------------------------ limits of a build
+
+
+async def test_a_build_that_fills_the_disk_is_ended(tmp_path: Path, links: Path) -> None:
+    """With a reason that names the setting; nothing of it stays."""
+    add_source(links, "large", "open('filling', 'wb').write(bytes(8 << 20))\ntime.sleep(600)")
+    async with opened(tmp_path, find_links=str(links), build_bytes=4 << 20) as environments:
+        found = await environments.acquire(EnvironmentDemand("default", "large"), ignored)
+        assert isinstance(found, EnvironmentFailure)
+        assert (ENVIRONMENT_INVALID, True) == (found.reason, found.is_permanent)
+        assert "TICKWISE_ENVIRONMENT_BUILD_BYTES" in found.detail
+        assert [] == [*(environments.root / "building").iterdir()]
+
+
+async def test_a_build_that_takes_too_much_memory_is_ended(tmp_path: Path, links: Path) -> None:
+    """All processes of it count; nothing of them lives afterwards."""
+    number = tmp_path / "number"
+    add_source(links, "greedy", f"kept = b'x' * (300 << 20)\n{HANG.format(file=str(number))}")
+    async with opened(tmp_path, find_links=str(links), build_memory_bytes=256 << 20) as environments:
+        found = await environments.acquire(EnvironmentDemand("default", "greedy"), ignored)
+        assert isinstance(found, EnvironmentFailure)
+        assert (ENVIRONMENT_INVALID, True) == (found.reason, found.is_permanent)
+        assert "TICKWISE_ENVIRONMENT_BUILD_MEMORY_BYTES" in found.detail
+        assert [] == [*(environments.root / "building").iterdir()]
+    assert not number.exists() or gone(int(number.read_text()))
+
+
 # ------------------------------------------------------------------------------------------ the folder
 
 

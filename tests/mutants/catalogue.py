@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notices import NOTICES
 from tests.mutants.signals import SIGNALS
@@ -727,4 +728,5 @@ MUTANTS: Final = (
     ),
     *SIGNALS,
     *NOTICES,
+    *ENVIRONMENTS,
 )

@@ -128,6 +128,8 @@ MEANINGS = {
     "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
     "is retried if that can help.",
     "environment_unreadable": "The folder of environments could not be read; the environment is built anew.",
+    "environments_not_declared": "The store was away when the environments of `count` stored jobs were to be noted. "
+    "Their first runs build them, if no later job with the same declaration is stored before.",
     "environments_removed": "Environments that were used least recently were removed: the limits of the settings.",
     "executor_joined": "An executor is there and claims runs.",
     "first_key_unmade": "There is no key yet, none can be shown, and `file` cannot be written. No key is accepted: "

@@ -20,6 +20,7 @@ import structlog
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
 from tickwise.adapters.runner.process.builds import TaskProcesses
+from tickwise.adapters.runner.process.limits import LimitsWatch
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
@@ -31,8 +32,10 @@ async def build_processes(folder: Path) -> AsyncIterator[TaskProcesses]:
     clock, threads = SystemClock(), ThreadPoolExecutor(4)
     work = await WorkFolder.open(folder, threads=threads, clock=clock)
     yield TaskProcesses(
-        folder=work, threads=threads, clock=clock, counts=count(1), users=None, starter=None, has_groups=False
-    )
+        folder=work, threads=threads, clock=clock, counts=count(1), users=None, starter=None, has_groups=False,
+        watch=(watch := LimitsWatch(threads, clock)),
+    )  # fmt: skip
+    watch.close()
     work.close()
     threads.shutdown()
 

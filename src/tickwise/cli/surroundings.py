@@ -126,7 +126,7 @@ def of_task(
     if said.directory is not None:
         _put(found, "directory", None if said.directory == NONE else _directory(session, said.directory))
     if said.env:
-        _put(found, "env", _env(said.env, found.get("env") or {}))
+        _put(found, "env", variables(said.env, found.get("env") or {}))
     if said.files:
         base = Path.cwd() if script is None else script.path.absolute().parent
         _put(found, "files", {} if list(said.files) == [NONE] else _files(said, base, found.get("files") or {}))
@@ -212,7 +212,7 @@ def _directory(session: Session, named: str) -> str:
 # ---------------------------------------------------------------------------------------- variables and files
 
 
-def _env(given: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
+def variables(given: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
     """`before`: the variables that the job has, which stay."""
     if list(given) == [NONE]:
         return {}

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickwise.config.described import Described, Setting, allowed, shown_value
-from tickwise.config.facts import SettingFacts, check_value
+from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
+from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
 
@@ -45,10 +46,7 @@ _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT_\d+_(TCP
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
     """A field of `Settings`. Any, because the field's own annotation says what it holds."""
-    metadata = {"facts": SettingFacts(meaning, **facts)}
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return declared_field(default, meaning, **facts)
 
 
 def default_data_dir() -> Path:
@@ -64,7 +62,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(ScriptSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -251,40 +249,6 @@ class Settings:
         "The folder of the environments that scripts declare (`docs/how-to/scripts-with-dependencies.md`); executors "
         "of one machine share it. Unset: `environments` in `data_dir`. Where tasks run as users that cannot reach it, "
         "a folder below `/var/lib/tickwise`.",
-    )
-    environments_limit_bytes: int = _setting(
-        5 << 30,
-        "The room for environments with what uv keeps of downloads. Over it, those that were used least recently are "
-        "removed; none that is in use.",
-        least=0,
-    )
-    environments_limit: int = _setting(
-        200, "Most environments that are kept; then as `environments_limit_bytes`.", least=1, most=100_000
-    )
-    environment_build_seconds: float = _setting(
-        300.0,
-        "The longest that the build of one environment may take; then it is ended, and the attempt fails with the "
-        "reason `environment_timeout`.",
-        least=1,
-        most=86_400,
-    )
-    environment_index_url: str | None = _setting(
-        None,
-        "The index that packages of environments come from. Unset: the public one of uv. Builds run as the user of the "
-        "tasks, who can read this address with its password.",
-        secret=True,
-    )
-    environment_find_links: str | None = _setting(
-        None, "A folder or a page with packages, which environments take beside those of the index."
-    )
-    environment_proxy: str | None = _setting(
-        None, "The proxy for all requests of builds, such as `http://proxy:3128`.", secret=True
-    )
-    environment_network: str = _setting(
-        "on",
-        "Whether builds ask the network: `on`; or `off`, so packages come from `environment_find_links` and from "
-        "earlier builds alone.",
-        choices=("on", "off"),
     )
     claim_batch: int = _setting(
         500,
@@ -665,7 +629,8 @@ class Settings:
 
 
 def _declared() -> Iterator[Setting]:
-    for declared in dataclasses.fields(Settings):
+    # Those of scripts are inherited, and stand behind the others.
+    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in ScriptSettings.__annotations__):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")
             default = None if declared.default is dataclasses.MISSING else declared.default

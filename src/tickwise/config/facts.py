@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, NamedTuple
 
 
@@ -42,3 +43,11 @@ def check_value(facts: SettingFacts, value: Any) -> None:
             ip_network(each)
     if any(len(str(each)) < facts.shortest for each in (value if isinstance(value, tuple) else (value,))):
         raise ValueError
+
+
+def declared_field(default: Any, meaning: str, **facts: Any) -> Any:
+    """A field of `Settings`: its default, or the function that makes it, its meaning, and its `SettingFacts`."""
+    metadata = {"facts": SettingFacts(meaning, **facts)}
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)

@@ -13,6 +13,7 @@ from tickwise.control.bulk.operations import OperationService
 from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -110,8 +111,8 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.tasks, self.presence = TaskService(context, check), PresenceService(context, membership)
-        self._begin_runs(context)
+        self.presence = PresenceService(context, membership)
+        self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -139,11 +140,12 @@ class Control:
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
 
-    def _begin_runs(self, context: ControlContext) -> None:
+    def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
+        self.tasks = TaskService(context, check, declarations)
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.explain, self.stops = ExplainService(context), StopService(context)
+        self.explain, self.stops = ExplainService(context, declarations), StopService(context)
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

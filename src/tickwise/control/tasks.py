@@ -21,6 +21,7 @@ from tickwise.control.access import requires
 from tickwise.control.audit.entries import entry, fields_of
 from tickwise.control.bodies import TaskBody, decode_object
 from tickwise.control.context import ControlContext
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.texts import clean_id, clean_name
 from tickwise.control.turns import Turns
 from tickwise.domain.audit import AuditAction
@@ -94,6 +95,11 @@ class TaskCheck:
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
         self._remembered: dict[bytes, CheckedTask] = {}
+
+    @property
+    def kinds(self) -> Mapping[str, TaskKind]:
+        """The known kinds, by their names."""
+        return self._kinds
 
     def needs_look(self, task: bytes) -> bool:
         """Check whether the task may hold a script that was not checked. (A script in a field written with escapes goes
@@ -243,10 +249,11 @@ class StoredScript(NamedTuple):
 class TaskService:
     """Stored tasks."""
 
-    def __init__(self, context: ControlContext, check: TaskCheck) -> None:
-        """`check` refuses tasks that cannot run."""
+    def __init__(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
+        """`check` refuses tasks that cannot run. `declarations` is told of those that are stored."""
         self._context = context
         self._check_task = check
+        self._declarations = declarations
 
     @requires(Permission.TASKS_WRITE)
     async def put(self, who: Principal, body: TaskBody, found: FoundTask | None = None) -> StoredTask:
@@ -282,9 +289,11 @@ class TaskService:
             after={"name": name, "task": fields_of(text)},
             detail={"digest": task.digest},
         )
-        return await self._context.surely(
+        stored = await self._context.surely(
             lambda: self._context.store.tasks.put(task, expected, again=next(tries) > 0, audit=audit)
         )
+        self._declarations.note_task(stored)
+        return stored
 
     async def _kept(self, who: Principal, task_id: str, said: bytes) -> dict[str, Any]:
         """A task as it is stored: with its secrets, and its script in the blobs."""

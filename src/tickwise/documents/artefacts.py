@@ -18,13 +18,6 @@ from tickwise.ports.blobs import log_day
 
 ARTEFACTS: Final = "artefacts/"
 INDEX: Final = "index"
-MAX_ARTEFACTS: Final = 100
-"""Of one attempt."""
-MAX_ARTEFACT_BYTES: Final = 16 << 20
-MAX_ATTEMPT_BYTES: Final = 64 << 20
-"""Of all artefacts of one attempt."""
-MAX_TOTAL_BYTES: Final = 10 << 30
-"""Of all artefacts that are stored: the oldest go first."""
 
 
 class Artefact(NamedTuple):
@@ -34,6 +27,16 @@ class Artefact(NamedTuple):
     """Its path in the work folder, with `/` between folders."""
     size_bytes: int
     sha256: str
+
+
+class ArtefactIndex(NamedTuple):
+    """The files that an attempt left in its work folder."""
+
+    artefacts: Sequence[Artefact] = ()
+    left: Sequence[str] = ()
+    """Some of the files that were not kept, each with the reason, for people."""
+    left_count: int = 0
+    """The number of all files that were not kept."""
 
 
 def artefacts_folder(run_id: UUID) -> str:
@@ -51,12 +54,15 @@ def index_key(run_id: UUID, attempt: int) -> str:
     return f"{artefacts_folder(run_id)}{attempt}/{INDEX}"
 
 
-def index_content(artefacts: Sequence[Artefact]) -> bytes:
+def index_content(index: ArtefactIndex) -> bytes:
     """The list as it is stored, in the order of their numbers."""
-    return json.dumps([artefact._asdict() for artefact in artefacts]).encode()
+    artefacts = [artefact._asdict() for artefact in index.artefacts]
+    return json.dumps({"artefacts": artefacts, "left": list(index.left), "left_count": index.left_count}).encode()
 
 
-def read_index(content: bytes) -> Sequence[Artefact]:
-    """The list of an attempt's artefacts."""
-    said: list[dict[str, Any]] = json.loads(content)
-    return [Artefact(each["name"], each["size_bytes"], each["sha256"]) for each in said]
+def read_index(content: bytes) -> ArtefactIndex:
+    """The list of an attempt's artefacts. Earlier releases wrote the artefacts alone, as an array."""
+    read: Any = json.loads(content)
+    said: dict[str, Any] = {"artefacts": read} if isinstance(read, list) else read
+    artefacts = [Artefact(each["name"], each["size_bytes"], each["sha256"]) for each in said["artefacts"]]
+    return ArtefactIndex(artefacts, said.get("left", ()), said.get("left_count", 0))

@@ -10,7 +10,10 @@ that is ever used. The suite that adapters pass: `tickwise.testing.contracts.env
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -36,6 +39,11 @@ class EnvironmentDemand(NamedTuple):
     exclude_newer: str = ""
     """A date or an RFC 3339 time: packages that were uploaded later are not taken."""
 
+    @property
+    def digest(self) -> str:
+        """The name of the declaration, 40 hexadecimal digits: the same for equal demands, on every platform."""
+        return sha256(json.dumps(list(self)).encode()).hexdigest()[:40]
+
 
 class EnvironmentFailure(NamedTuple):
     """The end of a demand that got no environment."""
@@ -44,6 +52,10 @@ class EnvironmentFailure(NamedTuple):
     """One of `ENVIRONMENT_REASONS`."""
     detail: str
     """The fault and the way out, with the words of the tool that builds."""
+    retry_after_seconds: float | None = None
+    """The time until a further build; None: at once."""
+    is_of_machine: bool = False
+    """The fault is this machine's, such as a full disk: another one may have the environment."""
 
     @property
     def is_permanent(self) -> bool:
@@ -60,6 +72,15 @@ class BuildCommand(NamedTuple):
     """Its current folder."""
     variables: Mapping[str, str]
     timeout_seconds: float
+    memory_bytes: int | None = None
+    """Memory of all its processes at once. None: no limit."""
+
+
+class BuildLimit(StrEnum):
+    """A limit that ended a build."""
+
+    TIME = "time"
+    MEMORY = "memory"
 
 
 class FolderOwner(NamedTuple):
@@ -76,9 +97,9 @@ class BuildProcesses(Protocol):
         """The owner of the files of this namespace's tasks. None: this process's own user."""
         ...
 
-    async def run(self, command: BuildCommand, output: Callable[[bytes], None]) -> int | None:
-        """Run it to its end; its exit status (negative: the signal that ended it). None: it was ended after
-        `timeout_seconds`. Nothing of it lives when this returns, also after a cancellation.
+    async def run(self, command: BuildCommand, output: Callable[[bytes], None]) -> int | BuildLimit:
+        """Run it to its end; its exit status (negative: the signal that ended it), or the limit of the command that it
+        was ended for. Nothing of it lives when this returns, also after a cancellation.
 
         Raises `OSError` if it cannot be started, `Unavailable` if it cannot be for now.
         """
@@ -145,12 +166,14 @@ class Environments(Protocol):
         the others wait, also those of other processes.
 
         `output` gets the log of the build that this call waits for, from its first line. A build goes on without the
-        callers that were cancelled.
+        callers that were cancelled. For a while after a build that failed, this failure is the answer, without another
+        build.
         """
         ...
 
-    async def prepare(self, demand: EnvironmentDemand) -> None:
-        """Build it if it is not there. A failure is told to those who acquire it later."""
+    async def prepare(self, demand: EnvironmentDemand, *, ahead: bool = False) -> EnvironmentFailure | None:
+        """Build it if it is not there; the reason that it is not, or None. `ahead`: no run waits for it, so it is
+        built at low priority, after the others that are prepared ahead, and takes no place of other builds."""
         ...
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from tickwise.domain.observing.usage import ResourceUsage
+from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure
 
 
 class TaskLimits(NamedTuple):
@@ -158,6 +159,17 @@ class KindWithReasons(Protocol):
         ...
 
 
+@runtime_checkable
+class KindWithEnvironments(Protocol):
+    """A task kind whose tasks may declare an environment. Optional."""
+
+    def environment_of(self, namespace: str, task: Mapping[str, Any], script: str | None) -> EnvironmentDemand | None:
+        """The environment that a checked task declares; None: it declares none. `script`: the text of the stored script
+        that it names; None: it names none. Raises `Invalid` for a declaration that cannot be read. Its work grows with
+        the length of the texts and no faster."""
+        ...
+
+
 class ScriptFinding(NamedTuple):
     """The result of checking the syntax of a script."""
 
@@ -203,6 +215,16 @@ class PreparingRunner(Protocol):
     def prepare(self, assignment: Assignment) -> None:
         """The executor holds this attempt and will launch it at its due time, unless it is revoked before. Returns at
         once. What is prepared serves later attempts too, and nothing of the task begins."""
+        ...
+
+
+@runtime_checkable
+class WarmingRunner(Protocol):
+    """A runner that builds the environments that its tasks declare. Optional for a runner."""
+
+    async def warm(self, demand: EnvironmentDemand) -> EnvironmentFailure | None:
+        """Build it if it is not there, at low priority and without a slot; the reason that it is not there, or None.
+        Raises nothing. One call at a time."""
         ...
 
 

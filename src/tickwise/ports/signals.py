@@ -34,6 +34,8 @@ class Topic(StrEnum):
     """Something may be asked to be done to many things at once."""
     KEYS = "keys"
     """An API key may be good no longer."""
+    ENVIRONMENTS = "environments"
+    """A job may declare an environment that is not built yet."""
 
 
 class Signals(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings
 from tickwise.adapters.environments.folder import EnvironmentFolder
 from tickwise.adapters.runner.process.task_places import expected_work_root
@@ -24,6 +25,9 @@ def environment_settings(settings: Settings) -> EnvironmentSettings:
         limit_bytes=settings.environments_limit_bytes,
         limit=settings.environments_limit,
         build_seconds=settings.environment_build_seconds,
+        build_bytes=settings.environment_build_bytes,
+        build_memory_bytes=settings.environment_build_memory_bytes,
+        failure_seconds=settings.environment_failure_seconds,
     )
 
 
@@ -58,11 +62,15 @@ def build_log(settings: Settings, key: str) -> str:
     return "" if log is None else log.decode(errors="replace")
 
 
-def prune_environments(settings: Settings) -> list[str]:
-    """Remove all environments that are not in use, and all downloads; the keys of the removed environments. Blocking.
-    Raises `Misconfigured`."""
+def prune_environments(settings: Settings, unused_seconds: float | None = None) -> list[str]:
+    """Remove all environments that are not in use, and all downloads; or the environments that were not used for so
+    long. The keys of the removed environments. Blocking. Raises `Misconfigured`."""
     folder = _open(settings)
-    return [] if folder is None else folder.shrink(bytes_most=0, count_most=0)
+    if folder is None:
+        return []
+    if unused_seconds is not None:
+        return folder.remove_unused(SystemClock().now() - unused_seconds)
+    return folder.shrink(bytes_most=0, count_most=0)
 
 
 def _open(settings: Settings) -> EnvironmentFolder | None:

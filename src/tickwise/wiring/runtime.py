@@ -26,7 +26,7 @@ from tickwise.adapters.runner.plugins import load_plugins
 from tickwise.adapters.runner.process.host_usage import HostMeter
 from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
-from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.adapters.runner.settings import ArtefactLimits, RunnerSettings
 from tickwise.config import SETTINGS, Settings
 from tickwise.config.values import unit_of
 from tickwise.control.buffered.application import RequestApplier
@@ -60,6 +60,7 @@ from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.recorder.requests import RequestsRecorder
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.scheduler.role import Receiver, Scheduler, SchedulerSettings
+from tickwise.roles.scheduler.upkeep import ArtefactRetention
 from tickwise.roles.shared.handovers import handover_bell
 from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
@@ -380,6 +381,10 @@ def make_scheduler(runtime: Runtime) -> Service:
                 audit_seconds=settings.audit_days * DAY_SECONDS,
             ),
             logs_seconds=settings.retention_logs_days * DAY_SECONDS,
+            artefacts=ArtefactRetention(
+                min(settings.retention_artefacts_days, settings.retention_runs_days) * DAY_SECONDS,
+                settings.artefacts_limit_bytes,
+            ),
             fires_per_minute_most=settings.fires_per_minute_most,
             invariants_seconds=settings.invariants_seconds,
             heartbeat_seconds=settings.heartbeat_url_seconds,
@@ -438,6 +443,7 @@ def make_executor(runtime: Runtime) -> Service:
             drain_seconds=settings.drain_seconds,
             kill_grace_seconds=settings.kill_grace_seconds,
             results=settings.results,
+            environments_ahead=settings.environments_ahead,
         ),
     )
     runtime.metrics.watch_slots(executor.slots)
@@ -497,6 +503,11 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
         run_tasks_as=settings.run_tasks_as,
         lease_file=lease_file,
         http_allow=settings.http_allow,
+        artefacts=ArtefactLimits(
+            count=settings.artefacts_limit,
+            file_bytes=settings.artefact_limit_bytes,
+            attempt_bytes=settings.artefacts_attempt_bytes,
+        ),
         environments=UvEnvironments(environment_settings(settings), runtime.clock, runtime.metrics),
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)

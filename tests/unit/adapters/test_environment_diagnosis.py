@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tickwise.adapters.environments.builder_program import UnreadableLock, project_of
-from tickwise.adapters.environments.diagnosis import MAX_WORDS, failure_of
-from tickwise.ports.environments import ENVIRONMENT_INVALID, ENVIRONMENT_TIMEOUT, ENVIRONMENT_UNAVAILABLE
+from tickwise.adapters.environments.diagnosis import MAX_WORDS, BuildLimits, failure_of, too_large
+from tickwise.ports.environments import ENVIRONMENT_INVALID, ENVIRONMENT_TIMEOUT, ENVIRONMENT_UNAVAILABLE, BuildLimit
+
+LIMITS = BuildLimits(seconds=5.0, memory_bytes=1 << 20, disk_bytes=1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -22,25 +24,36 @@ from tickwise.ports.environments import ENVIRONMENT_INVALID, ENVIRONMENT_TIMEOUT
         (2, "Failed to copy: No space left on device (os error 28)", ENVIRONMENT_UNAVAILABLE),
         (137, "", ENVIRONMENT_UNAVAILABLE),
         (-9, "Resolved 3 packages", ENVIRONMENT_UNAVAILABLE),
-        (None, "Resolved 3 packages", ENVIRONMENT_TIMEOUT),
+        (BuildLimit.TIME, "Resolved 3 packages", ENVIRONMENT_TIMEOUT),
+        (BuildLimit.MEMORY, "Resolved 3 packages", ENVIRONMENT_INVALID),
     ],
 )
-def test_a_failure_is_told_by_the_words_of_uv(status: int | None, log: str, reason: str) -> None:
+def test_a_failure_is_told_by_the_words_of_uv(status: int | BuildLimit, log: str, reason: str) -> None:
     """The words are part of the error, as far as there is room; our own lines of the log are not."""
     found = failure_of(
-        status, f"tickwise: building\nUsing Python 3.11.7 environment at: venv\n{log}\n".encode(), seconds=5.0
+        status, f"tickwise: building\nUsing Python 3.11.7 environment at: venv\n{log}\n".encode(), LIMITS
     )
     assert (reason, reason == ENVIRONMENT_INVALID) == (found.reason, found.is_permanent)
     assert log in found.detail
     assert "building" not in found.detail
     assert "Using" not in found.detail
-    assert len(failure_of(status, b"x" * 100_000, seconds=5.0).detail) < MAX_WORDS + 200
+    assert len(failure_of(status, b"x" * 100_000, LIMITS).detail) < MAX_WORDS + 200
 
 
 def test_the_signal_of_a_build_is_named() -> None:
     """Of the builder itself, and of uv below it."""
-    assert "signal 9" in failure_of(-9, b"", seconds=5.0).detail
-    assert "signal 15" in failure_of(143, b"", seconds=5.0).detail
+    assert "signal 9" in failure_of(-9, b"", LIMITS).detail
+    assert "signal 15" in failure_of(143, b"", LIMITS).detail
+
+
+def test_a_limit_is_told_with_its_setting() -> None:
+    """The number, and what to change. Only a full disk is the machine's fault."""
+    memory, disk = failure_of(BuildLimit.MEMORY, b"", LIMITS), too_large(LIMITS)
+    assert "1048576 bytes of memory" in memory.detail
+    assert "TICKWISE_ENVIRONMENT_BUILD_MEMORY_BYTES" in memory.detail
+    assert "TICKWISE_ENVIRONMENT_BUILD_BYTES" in disk.detail
+    full = failure_of(2, b"No space left on device", LIMITS)
+    assert [False, False, True] == [each.is_of_machine for each in (memory, disk, full)]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from uuid import UUID
 from tests.support.app import API
 from tests.support.artefacts import keep_artefacts
 from tests.support.pages import pages
-from tickwise.documents.artefacts import ARTEFACTS
+from tickwise.documents.artefacts import ARTEFACTS, Artefact, ArtefactIndex, index_content, read_index
 from tickwise.ports.store import ClaimRequest, NewExecutor, Retention
-from tickwise.roles.scheduler.upkeep import Upkeep
+from tickwise.roles.scheduler.upkeep import ArtefactRetention, Upkeep
 
 CONTENTS = {"out/<b>.csv": b"<script>", "résumé.txt": b"x" * 10}
 
@@ -63,6 +63,34 @@ async def test_artefacts_are_listed_and_downloaded_as_files() -> None:
         assert saved.headers["content-disposition"].startswith("attachment; ")
 
 
+async def test_the_page_says_which_files_were_not_kept() -> None:
+    """Also of an attempt that left nothing else; their names are text."""
+    async with pages() as rig:
+        run = await _run(rig)
+        await _claim(rig)
+        blobs = rig.here.control.context.blobs
+        browser = await rig.signed_in("ada", ("viewer", "default"))
+        await keep_artefacts(blobs, run, {}, left=["<b> (it is a link)", "'a\\nb' (its name is too long)"], more=7)
+        page = (await browser.get(f"/runs/{run}")).text
+        assert "9 files were not kept: &lt;b&gt; (it is a link), " in page
+        assert "and 7 more" in page
+        assert [] == (await rig.here.client.get(f"{API}/runs/{run}/artefacts")).json()
+        await keep_artefacts(blobs, run, {"a": b"x"}, left=["huge (it has 5368709120 bytes, more than 16777216)"])
+        page = (await browser.get(f"/runs/{run}")).text
+        await keep_artefacts(blobs, run, {f"{number:03}": b"" for number in range(103)})
+        long = (await browser.get(f"/runs/{run}")).text
+        assert ("artefacts/099?" in long, "artefacts/100?" in long, "And 3 more" in long) == (True, False, True)
+        assert "One file was not kept: huge (it has 5368709120 bytes, more than 16777216)." in page
+
+
+def test_the_list_of_an_earlier_release_is_read() -> None:
+    """It had the artefacts alone."""
+    old = b'[{"name": "a", "size_bytes": 1, "sha256": "00"}]'
+    assert ArtefactIndex([Artefact("a", 1, "00")]) == read_index(old)
+    index = ArtefactIndex([Artefact("a", 1, "00")], ["b (it is a link)"], 3)
+    assert index == read_index(index_content(index))
+
+
 async def test_artefacts_of_another_namespace_are_not_found() -> None:
     """As the run itself is not."""
     async with pages() as rig:
@@ -85,13 +113,17 @@ async def test_artefacts_go_with_their_runs_and_the_oldest_first_for_want_of_roo
         for attempt in (1, 2, 3):
             await keep_artefacts(blobs, run, {"a": b"x" * 100}, attempt)
         total = sum(each.size_bytes for each in await blobs.list(ARTEFACTS))
-        upkeep = Upkeep(store, blobs, retention=Retention(runs_seconds=1e9, failed_seconds=1e9), logs_seconds=1.0)
-        await upkeep.expire_artefacts(total)
+        kept = Retention(runs_seconds=1e9, failed_seconds=1e9)
+
+        def upkeep(seconds: float, bytes_most: int) -> Upkeep:
+            limits = ArtefactRetention(seconds, bytes_most)
+            return Upkeep(store, blobs, retention=kept, logs_seconds=1.0, artefacts=limits)
+
+        await upkeep(1e9, total).expire_artefacts()
         assert 6 == len(await blobs.list(ARTEFACTS))
-        await upkeep.expire_artefacts(total - 1)
+        await upkeep(1e9, total - 1).expire_artefacts()
         assert ["2", "3"] == [key.split("/")[3] for key, *_ in await blobs.list(ARTEFACTS)][::2]
-        over = Upkeep(store, blobs, retention=Retention(runs_seconds=-1e9, failed_seconds=1.0), logs_seconds=1.0)
-        await over.expire_artefacts()
+        await upkeep(-1e9, total).expire_artefacts()
         assert [] == list(await blobs.list(ARTEFACTS))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.folder import EnvironmentFacts, EnvironmentFolder
 from tickwise.cli import work
 from tickwise.cli.failures import Exit
@@ -41,7 +42,7 @@ def test_environments_are_listed_and_shown(folder: EnvironmentFolder, capsys: py
     """With the packages that were declared, and the log of the build."""
     assert Exit.OK == main(["environments", "list"])
     listed = capsys.readouterr().out
-    assert all(word in listed for word in (KEY[:12], "team", "tickle, rich", "1.2 s"))
+    assert all(word in listed for word in (KEY[:12], "team", "tickle, rich", "LAST USED"))
     assert Exit.OK == main(["environments", "show", KEY[:4]])
     assert "Resolved 2 packages" in capsys.readouterr().out
     assert Exit.OK == main(["environments", "list", "--json"])
@@ -60,6 +61,20 @@ def test_what_is_not_in_use_is_removed(folder: EnvironmentFolder, capsys: pytest
     assert {"removed": [KEY]} == json.loads(capsys.readouterr().out)
     assert [] == folder.stored()
     assert Exit.OK == main(["environments", "list"])
+
+
+def test_what_was_not_used_for_long_is_removed(folder: EnvironmentFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """And what was used since then stays, with all downloads."""
+    held = folder.hold(KEY, SystemClock().now() - 3_000.0)
+    assert held is not None
+    held.release()
+    cache = next((folder.root / "caches").iterdir())
+    assert Exit.OK == main(["environments", "prune", "--unused", "1h", "--json"])
+    assert {"removed": []} == json.loads(capsys.readouterr().out)
+    assert Exit.OK == main(["environments", "prune", "--unused", "40m", "--json"])
+    assert {"removed": [KEY]} == json.loads(capsys.readouterr().out)
+    assert cache.exists()
+    assert Exit.USAGE == main(["environments", "prune", "--unused", "soon"])
 
 
 def test_a_machine_without_environments_has_an_empty_list(

@@ -1,6 +1,6 @@
 """Builds one environment with uv: `builder_program.py REQUEST`, in the current folder, as the user of the tasks.
 
-    REQUEST (JSON)  uv, python, requirements, lock, exclude_newer
+    REQUEST (JSON)  uv, python, requirements, lock, exclude_newer; nice: added to the niceness of all processes
     venv/           the environment, if the exit status is 0
     output          the words of uv
 
@@ -74,6 +74,7 @@ def main() -> None:
     """Build what the request asks for."""
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
+    os.nice(request["nice"])
     uv = request["uv"]
     os.environ["UV_CACHE_DIR"] = request["cache"]
     _run(uv, "venv", "--quiet", "--no-project", "--relocatable", "--python", request["python"], "venv")

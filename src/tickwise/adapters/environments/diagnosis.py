@@ -1,6 +1,7 @@
 """The meaning of a failed build, from the exit status and the words of uv. Pure.
 
 ended after its time ──────────────────────► environment_timeout, may be tried again
+ended over its memory or its disk ──────────► environment_invalid
 a signal, a full disk, an index that is away ► environment_unavailable, may be tried again
 anything else ─────────────────────────────► environment_invalid, with the words of uv: no retry can help
 """
@@ -8,12 +9,13 @@ anything else ──────────────────────
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickwise.ports.environments import (
     ENVIRONMENT_INVALID,
     ENVIRONMENT_TIMEOUT,
     ENVIRONMENT_UNAVAILABLE,
+    BuildLimit,
     EnvironmentFailure,
 )
 
@@ -26,6 +28,16 @@ MAX_WORDS: Final = 1_500
 KILLED: Final = 137
 """The builder's exit status when uv was ended by KILL, as a shell tells it."""
 
+
+class BuildLimits(NamedTuple):
+    """The limits of one build."""
+
+    seconds: float
+    memory_bytes: int
+    disk_bytes: int
+    """Of its folder, and of what its downloads add to the cache."""
+
+
 _DISK_FULL: Final = re.compile(r"No space left on device|\(os error 28\)|Disk quota exceeded|\(os error 122\)")
 _AWAY: Final = re.compile(
     r"error sending request|[Cc]onnection (?:refused|reset|closed)|dns error|failed to lookup address|timed out|"
@@ -36,13 +48,12 @@ _AWAY: Final = re.compile(
 _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def failure_of(status: int | None, log: bytes, *, seconds: float) -> EnvironmentFailure:
-    """The failure that a build ended with. `status`: its exit status, None after its time of `seconds` was over."""
+def failure_of(status: int | BuildLimit, log: bytes, limits: BuildLimits) -> EnvironmentFailure:
+    """The failure that a build ended with. `status`: its exit status, or the limit that ended it."""
     lines = _COLOR.sub("", log.decode(errors="replace")).splitlines()
     words = "\n".join(line for line in lines if not line.startswith(UNTOLD)).strip()[-MAX_WORDS:]
-    if status is None:
-        detail = f"the environment of the script was not built within {seconds:g} s, and its build was ended"
-        return EnvironmentFailure(ENVIRONMENT_TIMEOUT, f"{detail}: {words}" if words else detail)
+    if isinstance(status, BuildLimit):
+        return _over(status, words, limits)
     if _DISK_FULL.search(words):
         return disk_full(words)
     if status < 0 or status >= KILLED - 9:
@@ -57,10 +68,33 @@ def failure_of(status: int | None, log: bytes, *, seconds: float) -> Environment
     return EnvironmentFailure(ENVIRONMENT_INVALID, f"the environment that the script declares cannot be built: {words}")
 
 
+def _over(limit: BuildLimit, words: str, limits: BuildLimits) -> EnvironmentFailure:
+    if limit is BuildLimit.TIME:
+        reason = ENVIRONMENT_TIMEOUT
+        detail = f"the environment of the script was not built within {limits.seconds:g} s, and its build was ended"
+    else:
+        reason = ENVIRONMENT_INVALID
+        detail = (
+            f"the build of the script's environment used more than {limits.memory_bytes} bytes of memory, and was "
+            "ended; declare wheels, or raise TICKWISE_ENVIRONMENT_BUILD_MEMORY_BYTES"
+        )
+    return EnvironmentFailure(reason, f"{detail}: {words}" if words else detail)
+
+
+def too_large(limits: BuildLimits) -> EnvironmentFailure:
+    """The failure of a build that filled more of the disk than it may."""
+    return EnvironmentFailure(
+        ENVIRONMENT_INVALID,
+        f"the script's environment and its downloads take more than {limits.disk_bytes} bytes, and its build was "
+        "ended; declare less, or raise TICKWISE_ENVIRONMENT_BUILD_BYTES",
+    )
+
+
 def disk_full(words: str) -> EnvironmentFailure:
     """The failure of a build that found no room."""
     return EnvironmentFailure(
         ENVIRONMENT_UNAVAILABLE,
         f"no space is left on the disk for the script's environment; free some space or lower "
         f"TICKWISE_ENVIRONMENTS_LIMIT_BYTES: {words}",
+        is_of_machine=True,
     )

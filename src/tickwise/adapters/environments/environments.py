@@ -1,8 +1,9 @@
 """The environments of one executor: found, or built by uv, at most a few at a time.
 
     acquire ──► hold ──there──► held
-                 └─ not ──► one build of a key in this process ──► claim ──► builder_program ──► publish ──► hold
-                                                                    └─ another process builds it: look again
+                 └─ not ──► failed lately? ── yes ──► that failure
+                              └─ no ──► one build of a key in this process ──► claim ──► builder_program ──► publish
+                                                                                └─ another process builds it: look again
 
 A build is a task of its own: attempts that wait for it may be cancelled, and it goes on for those that come later. It
 ends by its timeout, or when the executor closes.
@@ -27,9 +28,10 @@ import structlog
 from packaging.specifiers import SpecifierSet
 
 from tickwise.adapters.environments import builder_program
-from tickwise.adapters.environments.diagnosis import OWN_WORDS, disk_full, failure_of
+from tickwise.adapters.environments.diagnosis import OWN_WORDS, BuildLimits, disk_full, failure_of, too_large
+from tickwise.adapters.environments.failures import RecentFailures
 from tickwise.adapters.environments.folder import BuildSite, Claim, EnvironmentFacts, EnvironmentFolder, HeldEnvironment
-from tickwise.adapters.environments.sealing import ForeignFile
+from tickwise.adapters.environments.sealing import ForeignFile, size_of
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.environments import (
@@ -37,6 +39,7 @@ from tickwise.ports.environments import (
     ENVIRONMENT_TIMEOUT,
     ENVIRONMENT_UNAVAILABLE,
     BuildCommand,
+    BuildLimit,
     Environment,
     EnvironmentDemand,
     EnvironmentFailure,
@@ -45,7 +48,13 @@ from tickwise.ports.environments import (
 )
 
 BUILDS_AT_ONCE: Final = 2
-"""Of one executor. A build takes a processor, and what runs needs the others."""
+"""Of one executor, for runs. A build takes a processor, and what runs needs the others."""
+BUILDS_AHEAD: Final = 1
+"""Of those that no run waits for, beside the others."""
+NICE_AHEAD: Final = 10
+"""Added to the niceness of those."""
+DISK_LOOK_SECONDS: Final = 1.0
+"""Between two looks at the size of what a build makes; ten times as long as a look takes, if that is more."""
 LOOK_SECONDS: Final = 0.1
 """The interval of looks at a build of another process."""
 MAX_TRIES: Final = 3
@@ -74,6 +83,15 @@ class EnvironmentSettings:
     limit: int = 200
     """Environments that are kept."""
     build_seconds: float = 300.0
+    build_bytes: int = 4 << 30
+    build_memory_bytes: int = 4 << 30
+    failure_seconds: float = 300.0
+    """The time for which a failed build is the answer, without another one."""
+
+    @property
+    def build_limits(self) -> BuildLimits:
+        """The limits of one build."""
+        return BuildLimits(self.build_seconds, self.build_memory_bytes, self.build_bytes)
 
 
 class _RunningBuild:
@@ -81,6 +99,7 @@ class _RunningBuild:
 
     def __init__(self) -> None:
         self.log = bytearray()
+        self.is_ahead = False
         self.task: asyncio.Task[EnvironmentFailure | None]
         self._readers: list[Callable[[bytes], None]] = []
 
@@ -110,8 +129,10 @@ class UvEnvironments:
         self._settings = settings
         self._clock = clock
         self._telemetry = telemetry
-        self._threads = ThreadPoolExecutor(BUILDS_AT_ONCE + 2, thread_name_prefix="environments")
+        self._threads = ThreadPoolExecutor(BUILDS_AT_ONCE + BUILDS_AHEAD + 2, thread_name_prefix="environments")
         self._gate = asyncio.Semaphore(BUILDS_AT_ONCE)
+        self._gate_ahead = asyncio.Semaphore(BUILDS_AHEAD)
+        self._failures = RecentFailures(clock, settings.failure_seconds)
         self._builds: dict[str, _RunningBuild] = {}
         self._folder: EnvironmentFolder | None = None
         self._host: EnvironmentHost
@@ -183,12 +204,13 @@ class UvEnvironments:
             "small for what runs here (TICKWISE_ENVIRONMENTS_LIMIT, TICKWISE_ENVIRONMENTS_LIMIT_BYTES)",
         )
 
-    async def prepare(self, demand: EnvironmentDemand) -> None:
+    async def prepare(self, demand: EnvironmentDemand, *, ahead: bool = False) -> EnvironmentFailure | None:
         """See `Environments`."""
         assert self._folder is not None
         key = self.key_of(demand)
-        if not await self._in_thread(self._folder.is_ready, key):
-            await self._built(key, demand, lambda _content: None)
+        if await self._in_thread(self._folder.is_ready, key):
+            return None
+        return await self._built(key, demand, lambda _content: None, ahead=ahead)
 
     def key_of(self, demand: EnvironmentDemand) -> str:
         """The name of its environment: of equal demands on one platform and Python, the same. Another namespace has
@@ -209,12 +231,19 @@ class UvEnvironments:
         return held
 
     async def _built(
-        self, key: str, demand: EnvironmentDemand, output: Callable[[bytes], None]
+        self, key: str, demand: EnvironmentDemand, output: Callable[[bytes], None], *, ahead: bool = False
     ) -> EnvironmentFailure | None:
-        """Wait for the build of this key, begun if there is none."""
+        """Wait for the build of this key, begun if there is none and none failed lately."""
         build = self._builds.get(key)
         if build is None:
+            failure = self._failures.of(key)
+            if failure is not None:
+                seconds = failure.retry_after_seconds or 0.0
+                again = f"{OWN_WORDS}the last build of this environment failed; it is tried again in {seconds:.0f} s\n"
+                output(again.encode())
+                return failure
             build = self._builds[key] = _RunningBuild()
+            build.is_ahead = ahead
             build.task = asyncio.get_running_loop().create_task(self._carry(key, demand, build))
         build.listen(output)
         try:
@@ -228,7 +257,7 @@ class UvEnvironments:
         """One build. Each error becomes a failure; None: the environment is ready."""
         began = self._clock.monotonic()
         try:
-            async with self._gate:
+            async with self._gate_ahead if build.is_ahead else self._gate:
                 failure = await self._claim_and_build(key, demand, build)
         except ForeignFile as error:
             failure = EnvironmentFailure(
@@ -246,9 +275,11 @@ class UvEnvironments:
         finally:
             del self._builds[key]
         if failure is not None:
+            failure = self._failures.note(key, failure)
             self._telemetry.environment_failed(failure.reason)
             logger.warning("environment_failed", key=key, namespace=demand.namespace, detail=failure.detail)
             return failure
+        self._failures.forget(key)
         seconds = self._clock.monotonic() - began
         build.write(f"{OWN_WORDS}the environment is ready after {seconds:.1f} s\n".encode())
         return None
@@ -284,14 +315,16 @@ class UvEnvironments:
         self, claim: Claim, demand: EnvironmentDemand, build: _RunningBuild, until: float
     ) -> EnvironmentFailure | None:
         assert self._folder is not None
-        settings, folder, processes = self._settings, self._folder, self._host.processes
-        owner, began = processes.owner(demand.namespace), self._clock.monotonic()
+        settings, folder = self._settings, self._folder
+        owner, began = self._host.processes.owner(demand.namespace), self._clock.monotonic()
         site: BuildSite = await self._taken(folder.abandon, folder.begin, claim, demand.namespace, owner)
         try:
-            command = await self._in_thread(self._command, demand, site, until - began)
-            status = await processes.run(command, build.write)
+            command = await self._in_thread(self._command, demand, site, build.is_ahead, until - began)
+            status = await self._run(command, site, build)
+            if status is None:
+                return too_large(settings.build_limits)
             if status != 0:
-                return failure_of(status, bytes(build.log), seconds=settings.build_seconds)
+                return failure_of(status, bytes(build.log), settings.build_limits)
             seconds = self._clock.monotonic() - began
             facts = EnvironmentFacts(
                 key=claim.key,
@@ -318,11 +351,36 @@ class UvEnvironments:
             logger.info("environments_removed", keys=removed)
         return None
 
+    async def _run(self, command: BuildCommand, site: BuildSite, build: _RunningBuild) -> int | BuildLimit | None:
+        """Run a build to its end; None: it filled more of the disk than it may, and was ended."""
+        loop = asyncio.get_running_loop()
+        running = loop.create_task(self._host.processes.run(command, build.write))
+        watching = loop.create_task(self._grows_too_large(site))
+        try:
+            await asyncio.wait({running, watching}, return_when=asyncio.FIRST_COMPLETED)
+            return await running if running.done() else None
+        finally:
+            for task in (running, watching):
+                task.cancel()
+            await asyncio.gather(running, watching, return_exceptions=True)
+
+    async def _grows_too_large(self, site: BuildSite) -> None:
+        """Return when what a build makes is larger than it may be."""
+        before: int = await self._in_thread(size_of, site.cache)
+        size = 0
+        while size <= self._settings.build_bytes:
+            began = self._clock.monotonic()
+            size = await self._in_thread(size_of, site.work) + await self._in_thread(size_of, site.cache) - before
+            if size <= self._settings.build_bytes:
+                await self._clock.sleep(max(DISK_LOOK_SECONDS, 10.0 * (self._clock.monotonic() - began)))
+
     def _shrink(self) -> list[str]:
         assert self._folder is not None
         return self._folder.shrink(bytes_most=self._settings.limit_bytes, count_most=self._settings.limit)
 
-    def _command(self, demand: EnvironmentDemand, site: BuildSite, timeout_seconds: float) -> BuildCommand:
+    def _command(
+        self, demand: EnvironmentDemand, site: BuildSite, is_ahead: bool, timeout_seconds: float
+    ) -> BuildCommand:
         """The command of a build, with its request written. In a thread."""
         host, owner = self._host, self._host.processes.owner(demand.namespace)
         uv, program = _uv(), Path(builder_program.__file__)
@@ -336,6 +394,7 @@ class UvEnvironments:
             "requirements": demand.requirements,
             "lock": demand.lock,
             "exclude_newer": demand.exclude_newer,
+            "nice": NICE_AHEAD if is_ahead else 0,
         }
         file = site.folder / "request.json"
         file.write_text(json.dumps(request), encoding="utf-8")
@@ -346,6 +405,7 @@ class UvEnvironments:
             folder=site.work,
             variables={**self._variables(site), **host.variables},
             timeout_seconds=max(timeout_seconds, 1.0),
+            memory_bytes=self._settings.build_memory_bytes,
         )
 
     def _python_for(self, demand: EnvironmentDemand) -> str:

@@ -268,6 +268,11 @@ class EnvironmentFolder:
                 removed.append(each.facts.key)
         return removed
 
+    def remove_unused(self, since: float) -> list[str]:
+        """Remove what was not used since then, in seconds since the epoch; the keys. What is in use stays."""
+        unused = [each.facts.key for each in self.stored() if each.used_at < since]
+        return [key for key in unused if self.remove(key)]
+
     def _cache_used_at(self, folder: Path) -> float:
         try:
             return (self.root / "locks" / (CACHE + folder.name)).stat().st_mtime

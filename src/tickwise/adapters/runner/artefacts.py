@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,15 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.documents.artefacts import (
-    MAX_ARTEFACT_BYTES,
-    MAX_ARTEFACTS,
-    MAX_ATTEMPT_BYTES,
-    Artefact,
-    artefact_key,
-    index_content,
-    index_key,
-)
+from tickwise.adapters.runner.settings import ArtefactLimits
+from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_content, index_key
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.blobs import Blobs
 
@@ -38,6 +32,8 @@ MAX_ENTRIES: Final = 20_000
 MAX_DEPTH: Final = 16
 MAX_NAME: Final = 500
 NAMES_SHOWN: Final = 10
+NAMES_OF_REASON: Final = 3
+"""Of those that are not kept for one reason, so that others are seen too."""
 MAX_KEEPING_SECONDS: Final = 60.0
 """The longest that the end of a run waits for its artefacts."""
 MAX_HURRIED_SECONDS: Final = 1.0
@@ -53,24 +49,28 @@ InThread = Callable[..., Awaitable[Any]]
 class LeftFiles:
     """The files in a work folder."""
 
+    limits: ArtefactLimits
     kept: list[tuple[str, int]] = field(default_factory=list)
     """The names and sizes of those that are within the limits."""
+    kept_bytes: int = 0
     left: list[str] = field(default_factory=list)
     """Some of the others, each with the reason, for people."""
     left_count: int = 0
     entries: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def leave(self, name: str, why: str) -> None:
         """Note a file that is not kept."""
         self.left_count += 1
-        if len(self.left) < NAMES_SHOWN:
+        self.reasons[why] += 1
+        if len(self.left) < NAMES_SHOWN and self.reasons[why] <= NAMES_OF_REASON:
             self.left.append(f"{_shown(name)} ({why})")
 
 
-def look(work: Path, uid: int, own: Mapping[str, bytes]) -> LeftFiles | None:
+def look(work: Path, uid: int, own: Mapping[str, bytes], limits: ArtefactLimits) -> LeftFiles | None:
     """The files of this user; None: there are none. `own`: the contents that the task was given, by name; they are
     passed over while they are unchanged. Blocking. Raises nothing."""
-    found = LeftFiles()
+    found = LeftFiles(limits)
     try:
         descriptor = os.open(work, _FOLDER)
     except OSError:
@@ -128,18 +128,20 @@ def _consider(
 ) -> None:
     if whole in own and _is_unchanged(folder, whole, status, own[whole]):
         return
-    why = _refusal(whole, status, uid)
-    if why is None and len(found.kept) >= MAX_ARTEFACTS:
-        why = f"{MAX_ARTEFACTS} files are the most"
-    if why is None and sum(size for _, size in found.kept) + status.st_size > MAX_ATTEMPT_BYTES:
-        why = f"all together have more than {MAX_ATTEMPT_BYTES} bytes"
+    limits = found.limits
+    why = _refusal(whole, status, uid, limits)
+    if why is None and len(found.kept) >= limits.count:
+        why = f"at most {limits.count} files are kept"
+    if why is None and found.kept_bytes + status.st_size > limits.attempt_bytes:
+        why = f"all together have more than {limits.attempt_bytes} bytes"
     if why is None:
         found.kept.append((whole, status.st_size))
+        found.kept_bytes += status.st_size
     else:
         found.leave(whole, why)
 
 
-def _refusal(name: str, status: os.stat_result, uid: int) -> str | None:
+def _refusal(name: str, status: os.stat_result, uid: int, limits: ArtefactLimits) -> str | None:
     """The reason why this is no artefact."""
     if not stat.S_ISREG(status.st_mode):
         return "it is a link" if stat.S_ISLNK(status.st_mode) else "it is no plain file"
@@ -147,8 +149,8 @@ def _refusal(name: str, status: os.stat_result, uid: int) -> str | None:
         return "it has another name or owner as well"
     if len(name) > MAX_NAME or not name.isprintable():
         return "its name is too long, or holds control characters"
-    if status.st_size > MAX_ARTEFACT_BYTES:
-        return f"it has {status.st_size} bytes, more than {MAX_ARTEFACT_BYTES}"
+    if status.st_size > limits.file_bytes:
+        return f"it has {status.st_size} bytes, more than {limits.file_bytes}"
     return None
 
 
@@ -163,7 +165,7 @@ def _is_unchanged(folder: int, whole: str, status: os.stat_result, content: byte
         return file.read(len(content) + 1) == content
 
 
-def read_file(work: Path, name: str, uid: int) -> bytes | None:
+def read_file(work: Path, name: str, uid: int, limits: ArtefactLimits) -> bytes | None:
     """The content of a file, looked at again on its open descriptor; None: it is no artefact any more. Blocking."""
     *folders, last = name.split("/")
     try:
@@ -172,10 +174,10 @@ def read_file(work: Path, name: str, uid: int) -> bytes | None:
     except OSError:
         return None
     with open(descriptor, "rb") as file:
-        if _refusal(name, os.fstat(descriptor), uid) is not None:
+        if _refusal(name, os.fstat(descriptor), uid, limits) is not None:
             return None
-        content = file.read(MAX_ARTEFACT_BYTES + 1)
-    return content if len(content) <= MAX_ARTEFACT_BYTES else None
+        content = file.read(limits.file_bytes + 1)
+    return content if len(content) <= limits.file_bytes else None
 
 
 @contextmanager
@@ -223,15 +225,15 @@ class ArtefactKeeper:
         kept: list[Artefact] = []
         size = 0
         for name, _ in found.kept:
-            content = await self._in_thread(read_file, work, name, uid)
-            if content is None or size + len(content) > MAX_ATTEMPT_BYTES:
+            content = await self._in_thread(read_file, work, name, uid, found.limits)
+            if content is None or size + len(content) > found.limits.attempt_bytes:
                 found.leave(name, "it changed while it was kept")
                 continue
             size += len(content)
             await self._blobs.put(artefact_key(self._run_id, self._attempt, len(kept)), content)
             kept.append(Artefact(name, len(content), hashlib.sha256(content).hexdigest()))
-        if kept:
-            await self._blobs.put(index_key(self._run_id, self._attempt), index_content(kept))
+        index = ArtefactIndex(kept, found.left, found.left_count)
+        await self._blobs.put(index_key(self._run_id, self._attempt), index_content(index))
         return kept
 
 

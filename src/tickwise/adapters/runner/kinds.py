@@ -19,7 +19,7 @@ from tickwise.adapters.runner.surroundings import (
 )
 from tickwise.domain.errors import Invalid
 from tickwise.domain.scripts.coding import source_bytes
-from tickwise.ports.environments import ENVIRONMENT_REASONS
+from tickwise.ports.environments import ENVIRONMENT_REASONS, EnvironmentDemand
 from tickwise.ports.runner import TaskLimits
 
 MAX_SOURCE_CHARACTERS = 1 << 20
@@ -98,6 +98,12 @@ class PythonKind:
             checked[PYTHON] = checked_python(task[PYTHON])
             demand.refuse_with_python(checked)
         return checked
+
+    def environment_of(self, namespace: str, task: Mapping[str, Any], script: str | None) -> EnvironmentDemand | None:
+        """See `KindWithEnvironments`."""
+        if task.get(PYTHON) is not None:
+            return None
+        return demand.declared_by(namespace, task, str(task.get("source", "")) if script is None else script)
 
     def _script(self, task: Mapping[str, Any]) -> dict[str, Any]:
         if exactly_one(task, "source", "file") == "file":

@@ -11,6 +11,17 @@ from tickwise.ports.environments import Environments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArtefactLimits:
+    """The files of one attempt that are kept as artefacts."""
+
+    count: int = 100
+    file_bytes: int = 16 << 20
+    """Of each: it is held in memory while it is stored."""
+    attempt_bytes: int = 64 << 20
+    """Of all together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerSettings:
     """The surroundings of a runner."""
 
@@ -33,5 +44,6 @@ class RunnerSettings:
     the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""
+    artefacts: ArtefactLimits = ArtefactLimits()
     environments: Environments | None = None
     """Builds and keeps the environments that scripts declare. None: a script that declares one cannot run here."""

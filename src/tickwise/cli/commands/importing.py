@@ -15,6 +15,7 @@ import click
 
 from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
+from tickwise.cli.imports.import_surroundings import import_options, surrounded
 from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
 from tickwise.cli.session import Decorated, Session, server_options
 
@@ -107,6 +108,7 @@ def _import_options(command: Decorated) -> Decorated:
     metavar="CHANNEL",
     help="Tell this channel of failures of the jobs below a MAILTO.  [an e-mail channel with its recipients]",
 )
+@import_options
 @_import_options
 @click.pass_obj
 def import_crontab(
@@ -122,11 +124,13 @@ def import_crontab(
     if source is not None and len(files) > 1:
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
-    found = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
+    entries = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
+    found = surrounded(entries, mode)
     return _imported(session, found, ImportMode.of(session, {**mode, "notify": notify}), several=len(files) > 1)
 
 
 @import_.command("systemd")
+@import_options
 @_import_options
 @click.pass_obj
 def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
@@ -137,10 +141,11 @@ def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | N
     \b
     tickwise import systemd /etc/systemd/system/backup.timer
     """
-    return _of_system(session, "systemd", files, zone, ImportMode.of(session, mode))
+    return _of_system(session, "systemd", files, zone, mode)
 
 
 @import_.command("k8s")
+@import_options
 @_import_options
 @click.pass_obj
 def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
@@ -149,7 +154,7 @@ def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None,
     \b
     kubectl get cronjobs -A -o yaml | tickwise import k8s -
     """
-    return _of_system(session, "k8s", files, zone, ImportMode.of(session, mode))
+    return _of_system(session, "k8s", files, zone, mode)
 
 
 @import_.command("celery")
@@ -161,12 +166,13 @@ def import_celery(session: Session, /, *, files: tuple[str, ...], zone: str | No
     \b
     tickwise import celery shop/celeryconfig.py
     """
-    return _of_system(session, "celery", files, zone, ImportMode.of(session, mode))
+    return _of_system(session, "celery", files, zone, mode)
 
 
-def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: ImportMode) -> int:
+def _of_system(session: Session, system: str, files: tuple[str, ...], zone: str | None, mode: dict[str, Any]) -> int:
     _check_zone(zone)
-    return _imported(session, sources.entries(files, system, timezone=zone), mode, several=len(files) > 1)
+    found = surrounded(sources.entries(files, system, timezone=zone), mode)
+    return _imported(session, found, ImportMode.of(session, mode), several=len(files) > 1)
 
 
 def _check_zone(zone: str | None) -> None:

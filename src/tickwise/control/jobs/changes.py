@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
@@ -97,6 +98,11 @@ class JobChanges:
         self._sequencing = asyncio.Lock()
         """Held from the look at successors until the change that names them is stored: two changes would not see each
         other."""
+
+    @property
+    def declarations(self) -> EnvironmentDeclarations:
+        """The environments that jobs declare."""
+        return self._submissions.declarations
 
     async def change(
         self,
@@ -221,9 +227,14 @@ class JobChanges:
         difference = _difference(row, before.schedule(row.job_id), changed, scene.now)
         if not dry_run:
             row = await self._links.change(who, row, change)
-            wake_all(self._context)
+            self._changed(change)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
+
+    def _changed(self, change: JobChange) -> None:
+        """Announce a stored change."""
+        wake_all(self._context)
+        self.declarations.note_change(change)
 
     async def _ahead(self, row: JobRow, changed: Replanned | None, now: float) -> Ahead:
         """Times to come that are runs already, or were skipped by request or by a pause."""

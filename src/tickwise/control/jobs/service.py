@@ -46,7 +46,7 @@ class JobService:
         self._context = context
         self._changes = changes
         self._moves = JobMoves(context)
-        self._transfers = JobTransfers(context)
+        self._transfers = JobTransfers(context, changes.declarations)
 
     # ------------------------------------------------------------------------------------------ write
 

@@ -15,6 +15,7 @@ import msgspec
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext, ReceiptFor
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.turns import Turns
 from tickwise.control.wakeups import wake_for
@@ -75,6 +76,8 @@ class Submissions:
         """`counters` is told of what was stored."""
         self._context = context
         self._composer = composer
+        self.declarations = EnvironmentDeclarations(context, composer.check.kinds)
+        """Told of what was stored."""
         self._counters = counters
         self._recorded: dict[UUID, TraceContext] = {}
         """Of the jobs that wait for the group commit: those whose requests are recorded."""
@@ -100,6 +103,7 @@ class Submissions:
     async def stop(self) -> None:
         """Write the waiting jobs, and take no more."""
         await self._gatherer.stop()
+        await self.declarations.stop()
 
     def buffers(self) -> Mapping[str, Buffer]:
         """The jobs that wait to be written."""
@@ -231,7 +235,9 @@ class Submissions:
         """Announce stored jobs. Calls no service and cannot fail, because an error here would turn a success into a
         failure."""
         # One that is repeated may be new, too: the first answer may have been lost.
-        wake_for(self._context, [job for job, result in zip(jobs, added, strict=True) if result in _THERE])
+        there = [job for job, result in zip(jobs, added, strict=True) if result in _THERE]
+        wake_for(self._context, there)
+        self.declarations.note_jobs(there)
         if self._counters is not None:
             self._counters.submitted(sum(result is Added.CREATED for result in added))
 

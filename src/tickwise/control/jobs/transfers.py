@@ -18,6 +18,7 @@ import structlog
 
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
+from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.links import RACES_MAX
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN
 from tickwise.control.rules import calendars_known, channels_known
@@ -50,8 +51,10 @@ _script: Final = msgspec.json.Decoder(_Script)
 class JobTransfers:
     """Moves jobs between namespaces."""
 
-    def __init__(self, context: ControlContext) -> None:
+    def __init__(self, context: ControlContext, declarations: EnvironmentDeclarations) -> None:
+        """`declarations` is told of moved jobs: each namespace has environments of its own."""
         self._context = context
+        self._declarations = declarations
 
     async def transfer(self, who: Principal, to: str, job_id: UUID) -> JobRow:
         """Move a job; the same again changes nothing. Raises `NotFound`; `Conflict` as `JobStore.move`, and code
@@ -71,6 +74,7 @@ class JobTransfers:
             except VersionConflict:
                 continue
             wake_all(self._context)
+            self._declarations.note_change(moved)
             logger.info("job_moved", job_id=str(job_id), namespace=transfer.namespace, to=to, by=who.name)
             return moved
         raise Busy(CHANGED_TOO_OFTEN)

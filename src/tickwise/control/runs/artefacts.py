@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-from tickwise.documents.artefacts import Artefact, artefact_key, index_key, read_index
+from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_key, read_index
 from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import Blobs
 
@@ -18,6 +18,10 @@ class RunArtefacts(NamedTuple):
     attempt: int
     """0: the run has not been tried yet."""
     artefacts: Sequence[Artefact]
+    left: Sequence[str] = ()
+    """Some of the files that were not kept, each with the reason, for people."""
+    left_count: int = 0
+    """The number of all files that were not kept."""
 
 
 def attachment(name: str) -> str:
@@ -29,10 +33,15 @@ def attachment(name: str) -> str:
 
 async def artefacts_of(blobs: Blobs, run: UUID, attempt: int) -> Sequence[Artefact]:
     """The artefacts of an attempt, in the order of their names; none if it left none, or retention took them."""
+    return (await index_of(blobs, run, attempt)).artefacts
+
+
+async def index_of(blobs: Blobs, run: UUID, attempt: int) -> ArtefactIndex:
+    """The artefacts of an attempt, and some of the files that were not kept; nothing if retention took it."""
     try:
         return read_index(await blobs.get(index_key(run, attempt)))
     except NotFound:
-        return ()
+        return ArtefactIndex()
 
 
 async def artefact_content(blobs: Blobs, run: UUID, attempt: int, name: str) -> bytes:

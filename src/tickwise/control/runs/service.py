@@ -12,7 +12,7 @@ from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
-from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, artefacts_of
+from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, index_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.retries import retry_run
@@ -189,7 +189,7 @@ class RunService:
     async def artefacts(self, who: Principal, run: UUID, *, attempt: int | None) -> RunArtefacts:
         """The files that an attempt left; of the newest one if none is named. Raises `NotFound`."""
         number = _attempt_of(await self._context.run(who, run), attempt)
-        return RunArtefacts(number, await artefacts_of(self._context.blobs, run, number))
+        return RunArtefacts(number, *await index_of(self._context.blobs, run, number))
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> bytes:

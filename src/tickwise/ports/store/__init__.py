@@ -1,6 +1,7 @@
 """The durable truth: one `Store`, composed of a small port for each part.
 
     jobs · tasks · receipts · rules         definitions: what runs, when, and by which rules
+    environments                            what scripts declare, to be built ahead (`ports.store.environments`)
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
     completions · queues · stops · saved_views · status_pages · letters · operations · error_groups
@@ -96,6 +97,7 @@ from tickwise.ports.store.definitions import (
     is_default_lane,
     no_lane,
 )
+from tickwise.ports.store.environments import EnvironmentStore
 from tickwise.ports.store.error_groups import (
     ErrorGroupQuery,
     ErrorGroupRow,
@@ -460,6 +462,8 @@ class ExecutingStore(Protocol):
     def held(self) -> HeldRunStore: ...
     @property
     def marks(self) -> MarkStore: ...
+    @property
+    def environments(self) -> EnvironmentStore: ...
 
 
 class Store(Protocol):
@@ -479,6 +483,8 @@ class Store(Protocol):
     def saved_views(self) -> SavedViewStore: ...
     @property
     def status_pages(self) -> StatusPageStore: ...
+    @property
+    def environments(self) -> EnvironmentStore: ...
     @property
     def timers(self) -> TimerStore: ...
     @property

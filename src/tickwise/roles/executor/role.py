@@ -25,6 +25,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
+from tickwise.ports.runner import WarmingRunner
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import ExecutingStore, IncidentStore
 from tickwise.roles.executor.admission import Admission
@@ -49,6 +50,7 @@ from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.settlement import RunReports, RunSettlement
 from tickwise.roles.executor.start_records import StartRecords
 from tickwise.roles.executor.store_clock import StoreClock
+from tickwise.roles.executor.warming import EnvironmentWarming
 from tickwise.roles.shared.dead_letter_writer import DeadLetterWriter
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.roles.shared.service import Loop, Service, Telemetry
@@ -102,6 +104,21 @@ class Executor(Service):
         self._compose_ends(signing)
         self._compose_starts()
         self._compose_membership()
+        self._warming = self._make_warming()
+
+    def _make_warming(self) -> EnvironmentWarming | None:
+        """The builds ahead; None: no runner builds environments, or none is to be built ahead."""
+        runners = [each.runner for each in self._capacities if isinstance(each.runner, WarmingRunner)]
+        if not runners or not self._settings.environments_ahead:
+            return None
+        return EnvironmentWarming(
+            self._store.environments,
+            runners=runners,
+            clock=self._clock,
+            settings=self._settings,
+            held_runs=self._held_runs,
+            wake=self._signals.listen(Topic.ENVIRONMENTS),
+        )
 
     def _make_capacity(self, config: RunnerConfig) -> RunnerCapacity:
         return RunnerCapacity(
@@ -291,6 +308,8 @@ class Executor(Service):
             self.spawn(Loop("published", self._outbox.ask_published, clock, self._publisher.kept_more))
         if self._circuits is not None:
             self.spawn(Loop("circuits", self._circuits.record, clock, self._circuits.more))
+        if (warming := self._warming) is not None:
+            self.spawn(Loop("warm", warming.step, clock, warming.wake))
         hinting = self._hinting
         if hinting is not None:
             self.spawn(

@@ -27,5 +27,7 @@ class ExecutorSettings:
     kill_grace_seconds: float = 5.0
     log_runs_per_second: int | None = None
     """The number of log lines for starts, for ends and for failures of runs, each. None: no such line."""
+    environments_ahead: int = 50
+    """Environments that are built before a run needs them; 0: none."""
     results: str = "direct"
     """The path of outcomes: `direct` to the store, or through the `broker`, if there is one."""

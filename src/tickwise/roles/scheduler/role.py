@@ -61,7 +61,7 @@ from tickwise.roles.scheduler.queue_counts import QueueCounts
 from tickwise.roles.scheduler.removals import CarryOutRemoval, Removals
 from tickwise.roles.scheduler.script_mover import ScriptMover
 from tickwise.roles.scheduler.sequences import Sequences
-from tickwise.roles.scheduler.upkeep import Upkeep
+from tickwise.roles.scheduler.upkeep import USUAL_ARTEFACTS, ArtefactRetention, Upkeep
 from tickwise.roles.scheduler.zone_update import ZoneUpdate
 from tickwise.roles.shared.expiries import KeyExpiryWatch
 from tickwise.roles.shared.hint_publisher import HintPublisher
@@ -85,6 +85,7 @@ class SchedulerSettings:
     lease_seconds: float = 10.0
     retention: Retention
     logs_seconds: float = 7 * DAY_SECONDS
+    artefacts: ArtefactRetention = USUAL_ARTEFACTS
     fires_per_minute_most: int = 0
     """Of a namespace, by schedule; 0: as many as it likes."""
     invariants_seconds: float = 60.0
@@ -160,7 +161,7 @@ class Scheduler(Service):
         self._operations = carry_out and Operations(store.operations, carry_out, clock=clock, telemetry=telemetry)
         self._removals = Removals(store.removals, carry_out_removal) if carry_out_removal else None
         self._healing = self._healing_of(store, settings, telemetry)
-        self._upkeep = Upkeep(store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds)
+        self._upkeep = self._upkeep_of(store, blobs, settings)
         self._sealing = AuditSealing(store.audit, clock, keep_anchors)
         self._scripts = ScriptMover(store.tasks, blobs, clock)
         self._notice_delivery = notice_delivery
@@ -168,6 +169,11 @@ class Scheduler(Service):
         self._turns = asyncio.Lock()  # held by the looks that nothing waits for: they go one after the other
         self._queue_counts = QueueCounts(store.upkeep, store.notices, telemetry)
         self._heartbeat = self._heartbeat_of(receiver, store, settings, telemetry)
+
+    def _upkeep_of(self, store: Store, blobs: Blobs, settings: SchedulerSettings) -> Upkeep:
+        return Upkeep(
+            store, blobs, retention=settings.retention, logs_seconds=settings.logs_seconds, artefacts=settings.artefacts
+        )
 
     def _healing_of(self, store: Store, settings: SchedulerSettings, telemetry: Telemetry) -> Healing:
         return Healing(

@@ -99,7 +99,7 @@ async def artefacts_of_run(visit: Visit, details: RunDetails, output: Output | N
     if output is None or not visit.may(RunService.artefacts):
         return None
     found = await visit.control.runs.artefacts(visit.who, details.row.run_id, attempt=output.attempt)
-    return found if found.artefacts else None
+    return found if found.artefacts or found.left_count else None
 
 
 def _line_begin(content: bytes, line: int | None) -> int:

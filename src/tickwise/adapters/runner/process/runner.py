@@ -89,7 +89,7 @@ from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
 from tickwise.domain.scripts.coding import source_bytes
 from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import read_script
-from tickwise.ports.environments import EnvironmentHost
+from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
 EXIT_INVALID: Final = 65
@@ -172,6 +172,7 @@ class ProcessRunner(SlotRunner):
             users=self._users,
             starter=self._starter,
             has_groups=self._has_groups,
+            watch=self._watch,
         )
         program = Path(self._python.program)
         await environments.open(EnvironmentHost(root, program, self._python.environment, processes))
@@ -203,6 +204,10 @@ class ProcessRunner(SlotRunner):
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
         says so itself, for nothing is read ahead."""
         self._script_environments.prepare(assignment)
+
+    async def warm(self, demand: EnvironmentDemand) -> EnvironmentFailure | None:
+        """See `WarmingRunner`."""
+        return await self._script_environments.warm(demand)
 
     async def perform(self, attempt: Attempt) -> Ending:
         assignment = attempt.assignment
@@ -280,7 +285,7 @@ class ProcessRunner(SlotRunner):
 
     def _left_files(self, attempt: Attempt, folder: Path, text: TaskText) -> LeftFiles | None:
         given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
-        return look(folder / WORK, self._uid_of(attempt), given)
+        return look(folder / WORK, self._uid_of(attempt), given, self._settings.artefacts)
 
     async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
         """Store the files that a task left, and say so at the end of its output."""
@@ -324,8 +329,11 @@ class ProcessRunner(SlotRunner):
         now = self._now()
         if attempt.trouble.done():
             return attempt.ending_for(attempt.trouble.result(), now, now)
+        wait = failure.retry_after_seconds
+        if failure.is_of_machine:
+            return Ending(Verdict.UNOFFERED, now, now, failure.reason, failure.detail, retry_after_seconds=wait)
         verdict = Verdict.INVALID if failure.is_permanent else Verdict.FAILED
-        return Ending(verdict, attempt.started, now, failure.reason, failure.detail)
+        return Ending(verdict, attempt.started, now, failure.reason, failure.detail, retry_after_seconds=wait)
 
     def _no_starter(self, lost: StarterLost) -> Ending:
         """Give back a run that never began, and start nothing for a while: its starters ended one after the other."""

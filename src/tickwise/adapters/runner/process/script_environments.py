@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tickwise.adapters.runner.process.interpreters import Interpreter
-from tickwise.adapters.runner.scripts.demand import ENVIRONMENT_FIELDS, demand_of
+from tickwise.adapters.runner.scripts.demand import ENVIRONMENT_FIELDS, demand_of, needs_build
 from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid
 from tickwise.ports.environments import (
@@ -42,6 +42,9 @@ class NoEnvironment:
     """One of `ENVIRONMENT_REASONS`, or why the attempt had to end while it waited."""
     detail: str
     is_permanent: bool
+    retry_after_seconds: float | None = None
+    is_of_machine: bool = False
+    """Another machine may have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class ScriptEnvironments:
         """`environments`: None, if scripts can have none here. `own`: the interpreter of all other scripts."""
         self._environments = environments
         self._own = ScriptPython(own)
-        self._preparing: dict[asyncio.Task[None], EnvironmentDemand] = {}
+        self._preparing: dict[asyncio.Task[EnvironmentFailure | None], EnvironmentDemand] = {}
 
     def prepare(self, assignment: Assignment) -> None:
         """Have the environment of a script built before its attempt is due. What fails is told by the attempt."""
@@ -88,6 +91,12 @@ class ScriptEnvironments:
         preparing = asyncio.get_running_loop().create_task(self._environments.prepare(demand))
         self._preparing[preparing] = demand
         preparing.add_done_callback(self._preparing.pop)
+
+    async def warm(self, demand: EnvironmentDemand) -> EnvironmentFailure | None:
+        """See `WarmingRunner`."""
+        if self._environments is None or not needs_build(demand):
+            return None
+        return await self._environments.prepare(demand, ahead=True)
 
     def close(self) -> None:
         """Prepare nothing more."""
@@ -126,7 +135,9 @@ class ScriptEnvironments:
             return NoEnvironment(attempt.trouble.result(), "", is_permanent=False)
         found = acquiring.result()
         if isinstance(found, EnvironmentFailure):
-            return NoEnvironment(found.reason, found.detail, is_permanent=found.is_permanent)
+            return NoEnvironment(
+                found.reason, found.detail, found.is_permanent, found.retry_after_seconds, found.is_of_machine
+            )
         return ScriptPython(replace(self._own.interpreter, program=str(found.program), is_own=False), found)
 
 

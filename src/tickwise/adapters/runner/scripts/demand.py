@@ -89,13 +89,25 @@ def _unicode(task: Mapping[str, Any], name: str, characters_most: int) -> str:
 def demand_of(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:
     """The environment that this task with this script needs; None: the executor's own Python will do. Raises
     `Invalid`."""
+    demand = declared_by(namespace, task, source)
+    return demand if demand is not None and needs_build(demand) else None
+
+
+def needs_build(demand: EnvironmentDemand) -> bool:
+    """False: the executor's own Python will do."""
+    return bool(demand.requirements or demand.lock) or not _fits(demand.python)
+
+
+def declared_by(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:
+    """The environment that this task with this script declares, whatever Python an executor has; None: it declares
+    none. Raises `Invalid`."""
     header = header_of(source)
     _check_together(task, header)
     requirements = task.get("requirements") or "\n".join(header.dependencies)
     lock = task.get("lock") or ""
     if lock:
         requirements = ""
-    if not requirements and not lock and _fits(header.python):
+    if not requirements and not lock and not header.python:
         return None
     return EnvironmentDemand(namespace, requirements, lock, header.python, "" if lock else header.exclude_newer)
 

@@ -36,6 +36,7 @@ from tickwise.ports.store import (
     OperationStep,
     RunRow,
 )
+from tickwise.ports.store.environments import DeclaredEnvironment, EnvironmentFault
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,6 +138,15 @@ class JobRecord:
     timer: TimerRecord | None = None
     runs: dict[UUID, RunRecord] = field(default_factory=dict)
     ended: dict[UUID, EndedRun] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRecord:
+    """An environment that is declared. Never changed, only replaced."""
+
+    declared: DeclaredEnvironment
+    declared_at: float
+    fault: EnvironmentFault | None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from tickwise.adapters.store.memory.records import (
     BrowserSessionRecord,
     CompletionRecord,
     EndedRun,
+    EnvironmentRecord,
     ErrorGroupRecord,
     ExecutorRecord,
     FeedLog,
@@ -192,6 +193,8 @@ class State:
         """The groups of runs that FAILED."""
 
     def _begin_status_pages(self) -> None:
+        self.environments: dict[tuple[str, str, str, tuple[str, ...]], EnvironmentRecord] = {}
+        """By namespace, declaration, queue and labels; in the order of their last declaration."""
         self.status_pages: dict[UUID, StatusPage] = {}
         self.status_days: dict[tuple[UUID, str, date], StateSeconds] = {}
         self.status_announcements: dict[UUID, Announcement] = {}

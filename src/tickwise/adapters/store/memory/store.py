@@ -12,6 +12,7 @@ from tickwise.adapters.store.memory.audit_store import Audit
 from tickwise.adapters.store.memory.continuity import Epochs, Held, set_back, snapshot_of
 from tickwise.adapters.store.memory.definitions import Jobs, Receipts, Tasks
 from tickwise.adapters.store.memory.dispatch import Attempts, RunCommands
+from tickwise.adapters.store.memory.environments import DeclaredEnvironments
 from tickwise.adapters.store.memory.executors import Executors
 from tickwise.adapters.store.memory.failures.error_groups import ErrorGroups
 from tickwise.adapters.store.memory.feed import Feed
@@ -77,6 +78,7 @@ class MemoryStore:
         self.stops = Stops(state)
         self.saved_views = SavedViews(state)
         self.status_pages = StatusPages(state)
+        self.environments = DeclaredEnvironments(state)
         self.timers = Timers(state)
         self.runs = Runs(state)
         self.attempts = Attempts(state)

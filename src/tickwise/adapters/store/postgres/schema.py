@@ -73,6 +73,7 @@ MIGRATIONS: Final = (
     Migration("0034", ("0034_objectives.sql",)),
     Migration("0036", ("0036_task_changed.sql", "0036_error_ends.sql")),
     Migration("0037", ("0037_notices.sql",)),
+    Migration("0038", ("0038_environments.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

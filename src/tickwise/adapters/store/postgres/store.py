@@ -14,6 +14,7 @@ from tickwise.adapters.store.postgres.dispatch.epochs import Epochs, Held
 from tickwise.adapters.store.postgres.dispatch.executors import Executors
 from tickwise.adapters.store.postgres.dispatch.timers import TimerCommands
 from tickwise.adapters.store.postgres.health import Checks, TimerRepair
+from tickwise.adapters.store.postgres.jobs.environments import DeclaredEnvironments
 from tickwise.adapters.store.postgres.jobs.flow import Completions, Queues
 from tickwise.adapters.store.postgres.jobs.jobs import Lookups
 from tickwise.adapters.store.postgres.jobs.keys import ApiKeys
@@ -122,6 +123,7 @@ class PostgresStore:
         self.stops = Stops(shared)
         self.saved_views = SavedViews(shared)
         self.status_pages = StatusPages(shared)
+        self.environments = DeclaredEnvironments(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)
         self.attempts = Attempts(shared)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tickwise.cli import output
+from tickwise.cli import moments, output
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.session import Session, json_option
 
@@ -37,7 +37,7 @@ def list_(session: Session) -> None:
     """List the environments, those used last first."""
     from tickwise.wiring.environments import kept_environments
 
-    kept = kept_environments(_settings(session))
+    kept, now = kept_environments(_settings(session)), moments.now()
     if session.as_json:
         session.show_json([each._asdict() for each in kept])
         return
@@ -48,13 +48,13 @@ def list_(session: Session) -> None:
             each.declared,
             each.python,
             f"{each.size_bytes / 1e6:.1f} MB",
-            f"{each.seconds:.1f} s",
-            "yes" if each.in_use else "",
+            "in use" if each.in_use else moments.relative(each.used_at, now),
         )
         for each in kept
     ]
-    heads = ("ENVIRONMENT", "NAMESPACE", "DECLARED", "PYTHON", "SIZE", "BUILT IN", "IN USE")
-    output.table(session, heads, rows, empty="No environments. The first run of a script that declares one builds it.")
+    heads = ("ENVIRONMENT", "NAMESPACE", "DECLARED", "PYTHON", "SIZE", "LAST USED")
+    empty = "No environments. They are built for jobs with scripts that declare one."
+    output.table(session, heads, rows, empty=empty)
 
 
 @environments.command()
@@ -80,13 +80,20 @@ def show(session: Session, environment: str) -> None:
 
 
 @environments.command()
+@click.option(
+    "--unused", metavar="DURATION", help="Only those that were not used for so long, and no downloads: 12h, 30d.",
+)  # fmt: skip
 @json_option
 @click.pass_obj
-def prune(session: Session) -> None:
+def prune(session: Session, unused: str | None) -> None:
     """Remove all environments that no script uses, and the downloads. The next run of a script builds its own anew."""
     from tickwise.wiring.environments import prune_environments
 
-    removed = prune_environments(_settings(session))
+    try:
+        seconds = None if unused is None else moments.duration_seconds(unused)
+    except moments.UnreadableTime as error:
+        raise click.UsageError(f"--unused: {error}") from None
+    removed = prune_environments(_settings(session), seconds)
     if session.as_json:
         session.show_json({"removed": removed})
         return

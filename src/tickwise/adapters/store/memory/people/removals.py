@@ -144,6 +144,8 @@ class Removals(Duty):
             del state.known[place]
             state.lanes.pop(place, None)
         state.known_of.pop(name, None)
+        for key in [key for key in state.environments if key[0] == name]:
+            del state.environments[key]
         for gone in [each for each, at in state.namespaces_removed.items() if at < now - REMOVED_SECONDS]:
             del state.namespaces_removed[gone]
         state.namespaces_removed[name] = now

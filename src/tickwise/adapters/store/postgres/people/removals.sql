@@ -259,7 +259,8 @@ t AS (DELETE FROM tickwise.tasks WHERE namespace = $1), a AS (DELETE FROM tickwi
 n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM tickwise.quota_use WHERE namespace = $1),
 g AS (DELETE FROM tickwise.error_groups WHERE namespace = $1), z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), s AS (DELETE FROM tickwise.stops WHERE namespace = $1),
 v AS (DELETE FROM tickwise.saved_views WHERE namespace = $1), b AS (DELETE FROM tickwise.objectives WHERE namespace = $1),
-w AS (DELETE FROM tickwise.status_pages WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1)
+w AS (DELETE FROM tickwise.status_pages WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1),
+x AS (DELETE FROM tickwise.environments WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

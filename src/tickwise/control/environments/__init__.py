@@ -1,0 +1,1 @@
+"""Environments that jobs declare, noted for executors, and looked up for explanations."""
