@@ -328,8 +328,8 @@ def _of_zones(file: _File, times: CrontabTimes) -> Iterator[str]:
     zone, of_command = (file.environment.get(name, "").removeprefix(":") for name in ("CRON_TZ", "TZ"))
     if zone and zone != file.timezone:
         yield (
-            f"CRON_TZ: times are in {shown(zone)}, as cronie reads them; Debian's cron ignores it, and runs these lines in "
-            "the machine's zone; remove it where that is meant"
+            f"CRON_TZ: times are in {shown(zone)}, as cronie reads them; Debian's cron ignores it, and runs these "
+            "lines in the machine's zone; remove it where that is meant"
         )
     if of_command and of_command not in (zone, file.timezone):
         yield f"TZ: {shown(of_command)} is the zone of the command alone, and moves no times, as in cron"

@@ -27,6 +27,7 @@ from tickwise.observability import logs
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
+from tickwise.wiring.installation.restore import check_whole
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
 from tickwise.wiring.keys.token_key import sign_tokens
@@ -60,6 +61,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 def run_up(settings: Settings) -> int:
     """Everything on this machine, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
+    check_whole(settings.data_dir)
     return _run(settings, _up, "tickwise")
 
 

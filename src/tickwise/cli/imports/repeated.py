@@ -1,4 +1,4 @@
-"""Sentences that a report would repeat: each has a number, and stands once below the report with the number of its entries.
+"""Sentences that a report would repeat: each is numbered, and stands once below the report with its count of entries.
 
 changed  line 4  [1] [2]
     25 6 * * * root /usr/sbin/logrotate
