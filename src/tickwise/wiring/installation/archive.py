@@ -148,12 +148,21 @@ def opened(file: Path) -> Iterator[tuple[ArchiveHead, Iterator[Member]]]:
         stream = file.open("rb")
     except OSError as failure:
         raise Misconfigured(f"{file} cannot be read: {failure.strerror}.") from None
-    with stream:
+    with stream, _faults_told(file):
         head = _verified(file, stream)
         stream.seek(0)
         members = _members(file, stream)
         next(members)
         yield head, (member for member in members if member.name != END)
+
+
+@contextmanager
+def _faults_told(file: Path) -> Iterator[None]:
+    """Of those who read a damaged file, wherever in it: its members are read by others than they are found by."""
+    try:
+        yield
+    except FAULTS as failure:
+        raise _damaged(file, str(failure) or type(failure).__name__) from None
 
 
 def _verified(file: Path, stream: IO[bytes]) -> ArchiveHead:
@@ -180,18 +189,15 @@ def _verified(file: Path, stream: IO[bytes]) -> ArchiveHead:
 
 def _members(file: Path, stream: IO[bytes]) -> Iterator[Member]:
     """All members, head and end among them, in order. Raises `Misconfigured`."""
-    try:
-        packed = gzip.GzipFile(fileobj=stream, mode="rb")
-        with tarfile.open(fileobj=packed, mode="r|") as tar:
-            for entry in tar:
-                content = tar.extractfile(entry) if entry.isreg() else None
-                if content is None or not _is_safe(entry.name):
-                    raise _damaged(file, f"it has a member {entry.name[:100]!a}, which no backup has")
-                yield Member(entry.name, entry.size, entry.mode, float(entry.mtime), content)
-        while packed.read(READ_BYTES):
-            pass  # its own checksum is judged at its end
-    except FAULTS as failure:
-        raise _damaged(file, str(failure) or type(failure).__name__) from None
+    packed = gzip.GzipFile(fileobj=stream, mode="rb")
+    with tarfile.open(fileobj=packed, mode="r|") as tar:
+        for entry in tar:
+            content = tar.extractfile(entry) if entry.isreg() else None
+            if content is None or not _is_safe(entry.name):
+                raise _damaged(file, f"it has a member {entry.name[:100]!a}, which no backup has")
+            yield Member(entry.name, entry.size, entry.mode, float(entry.mtime), content)
+    while packed.read(READ_BYTES):
+        pass  # its own checksum is judged at its end
 
 
 def _is_safe(name: str) -> bool:
