@@ -130,18 +130,20 @@ async def test_a_restored_installation_goes_on_once(
     for name in ("token.key", "settings/secrets.toml", "settings/service.toml"):
         assert 0o600 == stat.S_IMODE((data_dir / name).stat().st_mode), name
     assert (config / "secrets.toml").read_text() == (data_dir / "settings/secrets.toml").read_text()
-    with local_up(data_dir, TICKWISE_CONFIG_LOCATION=str(data_dir / "settings"), **OWN_TASKS, **QUICK) as there:
-        with Client(there.url, ADMIN) as client:
-            found = await eventually(lambda: _ended(client))
-            jobs = {str(job["job_id"]) for page in client.pages("/jobs", {"limit": 500}) for job in page}
-            assert set(before) <= jobs
-            assert later not in jobs
-            runs = [run for run in found if run["job_id"] != before[-1]]
-            assert Counter(jobs - {before[-1]}) == Counter(str(run["job_id"]) for run in runs)
-            assert {"SUCCESS"} == {run["status"] for run in runs}
-            for run in runs:
-                said = client.run_log(str(run["run_id"]), attempt=int(str(run["attempt_number"])))
-                assert said.content.strip().isdigit(), run
+    with (
+        local_up(data_dir, TICKWISE_CONFIG_LOCATION=str(data_dir / "settings"), **OWN_TASKS, **QUICK) as there,
+        Client(there.url, ADMIN) as client,
+    ):
+        found = await eventually(lambda: _ended(client))
+        jobs = {str(job["job_id"]) for page in client.pages("/jobs", {"limit": 500}) for job in page}
+        assert set(before) <= jobs
+        assert later not in jobs
+        runs = [run for run in found if run["job_id"] != before[-1]]
+        assert Counter(jobs - {before[-1]}) == Counter(str(run["job_id"]) for run in runs)
+        assert {"SUCCESS"} == {run["status"] for run in runs}
+        for run in runs:
+            said = client.run_log(str(run["run_id"]), attempt=int(str(run["attempt_number"])))
+            assert said.content.strip().isdigit(), run
     # Nothing runs there now: the server is started for the backup, and stopped again.
     alone = tickwise("backup", place / "alone.backup", "--data-dir", data_dir, "--json")
     assert (0, "", True) == (alone.code, alone.err, alone.json["blobs"] >= len(runs))

@@ -201,6 +201,45 @@ async def test_it_starts_again_after_everything_was_killed(folder: Folder) -> No
     assert ["hello"] == [job["name"] for job in jobs if job["status"] != "CANCELLED"]
 
 
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"version": "0.0.9"}, "It runs Tickwise 0.0.9"),
+        ({"build": "earlier"}, "earlier files"),
+        ({"version": None}, ""),
+    ],
+)
+def test_one_that_runs_earlier_code_is_restarted_by_the_next(
+    folder: Folder, facts: dict[str, str | None], why: str
+) -> None:
+    """By `make up` after an upgrade or a pull: at its address and on its data. (Its own record is set back here.)"""
+    file = folder.path / "client.json"
+    before = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**before, **facts}), encoding="utf-8")
+    ran = folder.tickwise("up", "--background")
+    assert 0 == ran.code, ran.err
+    assert why in ran.err
+    after = json.loads(file.read_text(encoding="utf-8"))
+    assert (before["url"], False) == (after["url"], before["pid"] == after["pid"])
+    assert (before["version"], before["build"]) == (after["version"], after["build"])
+    assert not psutil.pid_exists(before["pid"])
+    assert 0 == folder.tickwise("jobs", "show", "hello").code
+
+
+def test_one_of_another_installation_or_a_newer_one_goes_on(folder: Folder) -> None:
+    """Two checkouts that share a folder do not stop each other's."""
+    file, note = folder.path / "client.json", folder.path / "installation"
+    before, ours = json.loads(file.read_text(encoding="utf-8")), note.read_text(encoding="utf-8")
+    for facts, place in (({"version": "99.0"}, ours), ({"build": "another"}, "/another/checkout\n")):
+        file.write_text(json.dumps({**before, **facts}), encoding="utf-8")
+        note.write_text(place, encoding="utf-8")
+        ran = folder.tickwise("up", "--background")
+        assert (0, True) == (ran.code, "up already" in ran.out), ran.err
+        assert psutil.pid_exists(before["pid"])
+    file.write_text(json.dumps(before), encoding="utf-8")
+    note.write_text(ours, encoding="utf-8")
+
+
 def test_down_stops_it_and_waits(folder: Folder) -> None:
     """Afterwards nothing of it is left; doing it twice is no error."""
     pid = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["pid"]

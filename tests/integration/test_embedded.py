@@ -35,7 +35,6 @@ from tickwise.adapters.runner.process.task_places import environment_of, python_
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
-
 SCRATCH = scratch()
 CLOCK = SystemClock()
 SCRIPT = Path(__file__).with_name("embedded_up.py")
