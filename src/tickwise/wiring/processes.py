@@ -24,6 +24,7 @@ import structlog
 from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
+from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
@@ -140,6 +141,8 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
             loop.add_signal_handler(number, _stopper(stop, settings.drain_seconds))
         if settings.log_dir is not None and sys.platform != "win32" and not _is_at_terminal():
             loop.add_signal_handler(signal.SIGHUP, logs.reopen)
+        if (output := os.environ.pop(VARIABLE, None)) is not None:
+            _bound_output(OutputFile(Path(output)), loop)
         with contextlib.suppress(StoppedEarly):
             await main(settings, stop)
 
@@ -150,6 +153,12 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
 
         uvloop.run(life())
     return 0
+
+
+def _bound_output(output: OutputFile, loop: asyncio.AbstractEventLoop) -> None:
+    """Look at the size of the output now and then, as long as the loop runs."""
+    output.bound()
+    loop.call_later(LOOK_SECONDS, _bound_output, output, loop)
 
 
 def _log_files(settings: Settings, name: str) -> logs.LogFiles | None:

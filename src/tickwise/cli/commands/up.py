@@ -227,6 +227,8 @@ def _process(local: Local) -> Any:
 
 def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Local:
     """Start a detached `up` and wait until it serves. Raises `CommandFailure` with its last words if it does not."""
+    from tickwise.observability.output_file import VARIABLE
+
     log = _log(data_dir)
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -253,7 +255,11 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
             start_new_session=True,
             cwd="/",
             # Not as an option: all users of the machine may read options.
-            env={**os.environ, **({} if database is None else {"TICKWISE_DATABASE_URL": database})},
+            env={
+                **os.environ,
+                VARIABLE: str(log),
+                **({} if database is None else {"TICKWISE_DATABASE_URL": database}),
+            },
         )
     return _await_ready(process, data_dir, begin)
 
