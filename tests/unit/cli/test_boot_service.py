@@ -64,8 +64,8 @@ def test_each_data_folder_has_a_unit_of_its_own(tmp_path: Path) -> None:
 
 def test_the_usual_folder_has_the_usual_name(tmp_path: Path) -> None:
     """Of root's and of a user's units."""
-    service = BootService.of(tmp_path, {"HOME": "/home/ada"}, is_usual=True)
-    wanted = "/etc/systemd/system" if IS_ROOT else "/home/ada/.config/systemd/user"
+    service = BootService.of(tmp_path, {"HOME": str(tmp_path)}, is_usual=True)
+    wanted = "/etc/systemd/system" if IS_ROOT else f"{tmp_path}/.config/systemd/user"
     assert f"{wanted}/tickwise-up.service" == str(service.file)
 
 

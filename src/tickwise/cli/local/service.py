@@ -1,4 +1,4 @@
-"""What `tickwise up --install-service` and `--remove-service` do, and what they tell of it."""
+"""The actions of `tickwise up --install-service` and `--remove-service`, and what they tell of them."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ArchiveHead:
     """The former places of the files below `settings/`, by their names in the archive."""
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A file of an archive, open for reading until the next one is asked for."""
 
     name: str
@@ -141,7 +141,7 @@ def _entry(name: str, size: int, mode: int, modified_at: float) -> tarfile.TarIn
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[tuple[ArchiveHead, Iterator[Member]]]:
+def opened(file: Path) -> Iterator[tuple[ArchiveHead, Iterator[ArchiveMember]]]:
     """The head of an archive, and its members without head and end, in order. All of it was verified before. Raises
     `Misconfigured` for a file that is damaged, is none, or was made by a newer program."""
     try:
@@ -187,7 +187,7 @@ def _verified(file: Path, stream: IO[bytes]) -> ArchiveHead:
     return head
 
 
-def _members(file: Path, stream: IO[bytes]) -> Iterator[Member]:
+def _members(file: Path, stream: IO[bytes]) -> Iterator[ArchiveMember]:
     """All members, head and end among them, in order. Raises `Misconfigured`."""
     packed = gzip.GzipFile(fileobj=stream, mode="rb")
     with tarfile.open(fileobj=packed, mode="r|") as tar:
@@ -195,7 +195,7 @@ def _members(file: Path, stream: IO[bytes]) -> Iterator[Member]:
             content = tar.extractfile(entry) if entry.isreg() else None
             if content is None or not _is_safe(entry.name):
                 raise _damaged(file, f"it has a member {entry.name[:100]!a}, which no backup has")
-            yield Member(entry.name, entry.size, entry.mode, float(entry.mtime), content)
+            yield ArchiveMember(entry.name, entry.size, entry.mode, float(entry.mtime), content)
     while packed.read(READ_BYTES):
         pass  # its own checksum is judged at its end
 
@@ -206,7 +206,7 @@ def _is_safe(name: str) -> bool:
     return is_inside and (name in (HEAD, END) or (len(parts) > 1 and parts[0] in FOLDERS))
 
 
-def _head(file: Path, member: Member, content: _Counted) -> ArchiveHead:
+def _head(file: Path, member: ArchiveMember, content: _Counted) -> ArchiveHead:
     if member.name != HEAD:
         raise _damaged(file, "it has no head")
     said = json.loads(content.read(MAX_TEXT_BYTES))
@@ -221,7 +221,7 @@ def _head(file: Path, member: Member, content: _Counted) -> ArchiveHead:
         raise _damaged(file, "its head cannot be read") from None
 
 
-def _text(member: Member) -> bytes:
+def _text(member: ArchiveMember) -> bytes:
     return member.content.read(MAX_TEXT_BYTES)
 
 

@@ -30,7 +30,7 @@ from tickwise.adapters.store.postgres.schema import WANTED
 from tickwise.domain.errors import Misconfigured
 from tickwise.wiring.continuity import Restored, begin_and_report
 from tickwise.wiring.installation.apart import apart
-from tickwise.wiring.installation.archive import READ_BYTES, ArchiveHead, Member, opened
+from tickwise.wiring.installation.archive import READ_BYTES, ArchiveHead, ArchiveMember, opened
 from tickwise.wiring.installation.backup import FILES
 
 RESTORING: Final = "RESTORING"
@@ -110,7 +110,7 @@ def _check_empty(data_dir: Path) -> None:
         )
 
 
-async def _restore(head: ArchiveHead, members: Iterator[Member], data_dir: Path) -> RestoreReport:
+async def _restore(head: ArchiveHead, members: Iterator[ArchiveMember], data_dir: Path) -> RestoreReport:
     server = EmbeddedPostgres(data_dir, clock=SystemClock())
     url = await server.start()
     try:
@@ -128,7 +128,7 @@ async def _restore(head: ArchiveHead, members: Iterator[Member], data_dir: Path)
     return RestoreReport(data_dir=str(data_dir), head=head, blobs=blobs, settings_files=settings_files, follows=follows)
 
 
-def _unpack(members: Iterator[Member], data_dir: Path, programs: Path, url: str) -> tuple[int, list[str]]:
+def _unpack(members: Iterator[ArchiveMember], data_dir: Path, programs: Path, url: str) -> tuple[int, list[str]]:
     """The number of blobs, and the files of settings."""
     blobs, settings_files = 0, list[str]()
     with loading(programs, url) as write:
@@ -148,12 +148,12 @@ def _unpack(members: Iterator[Member], data_dir: Path, programs: Path, url: str)
     return blobs, settings_files
 
 
-def _private(member: Member) -> Member:
+def _private(member: ArchiveMember) -> ArchiveMember:
     """The member as a file that only its owner may read."""
     return member._replace(mode=0o600)
 
 
-def _write(place: Path, member: Member) -> None:
+def _write(place: Path, member: ArchiveMember) -> None:
     for folder in reversed(place.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700)
