@@ -4,8 +4,7 @@
                                          └─ everything else ──► Starlette ──► serve(endpoint)
 
 Starlette finds the route of a request, and starts and stops the application (docs/decisions/0035). The front answers
-the hottest routes by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit,
-and a quarter of a page of runs.
+the hottest routes by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit.
 
 Invariant: each answer is the route's or a problem, and has an X-Request-Id.
 """

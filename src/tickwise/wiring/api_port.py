@@ -66,7 +66,7 @@ class WithoutPages:
     """An ASGI application that serves no pages: a browser that opens `/` is told where to go."""
 
     def __init__(self, api: Any, public_url: str | None) -> None:
-        pages = f"at {public_url}" if public_url else "of a process that serves `web`: tickwise api --serve web"
+        pages = public_url or "another process serves them: tickwise api --serve web"
         self._api = api
         self._text = (
             "This process serves the API of Tickwise, and no pages.\n\n"

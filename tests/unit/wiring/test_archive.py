@@ -140,7 +140,7 @@ def test_a_name_that_leads_out_is_refused(archive: Path, tmp_path: Path, name: s
 def test_a_link_is_refused(archive: Path, tmp_path: Path) -> None:
     """It could lead the next member out."""
     members = unpacked(archive)
-    members[2][0].type, members[2][0].linkname, members[2][0].size = tarfile.SYMTYPE, "/etc", 0
+    members[2][0].type, members[2][0].size = tarfile.SYMTYPE, 0
     assert "member" in refused(
         packed(tmp_path / "link", [(entry, b"" if entry.issym() else c) for entry, c in members])
     )
