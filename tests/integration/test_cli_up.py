@@ -201,6 +201,35 @@ async def test_it_starts_again_after_everything_was_killed(folder: Folder) -> No
     assert ["hello"] == [job["name"] for job in jobs if job["status"] != "CANCELLED"]
 
 
+def test_one_that_runs_earlier_code_is_restarted_by_the_next(folder: Folder) -> None:
+    """By `make up` after an upgrade: at its address and on its data. (Its own record is set back here.)"""
+    file = folder.path / "client.json"
+    before = json.loads(file.read_text(encoding="utf-8"))
+    jobs = folder.tickwise("jobs", "list", "--json").json
+    file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
+    ran = folder.tickwise("up", "--background")
+    assert (0, True) == (ran.code, "It runs Tickwise 0.0.9" in ran.err), ran.err
+    after = json.loads(file.read_text(encoding="utf-8"))
+    assert (before["url"], False) == (after["url"], before["pid"] == after["pid"])
+    assert (before["version"], before["build"]) == (after["version"], after["build"])
+    assert not psutil.pid_exists(before["pid"])
+    assert [job["job_id"] for job in jobs] == [job["job_id"] for job in folder.tickwise("jobs", "list", "--json").json]
+
+
+def test_one_of_another_installation_or_a_newer_one_goes_on(folder: Folder) -> None:
+    """Two checkouts that share a folder do not stop each other's."""
+    file, note = folder.path / "client.json", folder.path / "installation"
+    before, ours = json.loads(file.read_text(encoding="utf-8")), note.read_text(encoding="utf-8")
+    for facts, place in (({"version": "99.0"}, ours), ({"build": "another"}, "/another/checkout\n")):
+        file.write_text(json.dumps({**before, **facts}), encoding="utf-8")
+        note.write_text(place, encoding="utf-8")
+        ran = folder.tickwise("up", "--background")
+        assert (0, True) == (ran.code, "up already" in ran.out), ran.err
+        assert psutil.pid_exists(before["pid"])
+    file.write_text(json.dumps(before), encoding="utf-8")
+    note.write_text(ours, encoding="utf-8")
+
+
 def test_down_stops_it_and_waits(folder: Folder) -> None:
     """Afterwards nothing of it is left; doing it twice is no error."""
     pid = json.loads((folder.path / "client.json").read_text(encoding="utf-8"))["pid"]

@@ -24,25 +24,16 @@ import psutil
 import pytest
 
 import tickwise
+from tests.support.scratch import scratch
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import Binaries, EmbeddedPostgres, find_binaries
 from tickwise.adapters.embedded import server as server_module
 from tickwise.adapters.embedded.binaries import usable_by
 from tickwise.adapters.embedded.programs import Account, as_account, environment, server_account, works
-from tickwise.adapters.embedded.settings import GB
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
-
-
-def scratch() -> str:
-    """Memory, if there is enough: a busy disk makes each new cluster take seconds. Short, for the socket's path."""
-    memory = Path("/dev/shm")
-    if memory.is_dir() and shutil.disk_usage(memory).free > GB and not os.statvfs(memory).f_flag & os.ST_NOEXEC:
-        return str(memory)
-    return "/tmp"
-
 
 SCRATCH = scratch()
 CLOCK = SystemClock()

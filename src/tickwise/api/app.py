@@ -1,10 +1,10 @@
 """The ASGI application: one front for all requests, the hottest route before the framework, the rest by Starlette.
 
-    request ──► Front: request id, key ──┬─ POST /api/v1/jobs ───────────────► serve(endpoint)
+    request ──► Front: request id, key ──┬─ POST /api/v1/jobs, the lists ───► serve(endpoint)
                                          └─ everything else ──► Starlette ──► serve(endpoint)
 
 Starlette finds the route of a request, and starts and stops the application (docs/decisions/0035). The front answers
-the hottest route by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit.
+the hottest routes by itself, with the same `serve`, because Starlette's stack costs about as much as a whole submit.
 
 Invariant: each answer is the route's or a problem, and has an X-Request-Id.
 """
@@ -107,7 +107,7 @@ EXCHANGE: Final = "tickwise.exchange"
 NAMESPACE_HEADER: Final = b"tickwise-namespace"
 """The namespace that a request is about. Left out: that of the key."""
 IDEMPOTENCY_KEY_MAX: Final = 255
-HOT: Final = frozenset({("POST", f"{API}/jobs")})
+HOT: Final = frozenset({("POST", f"{API}/jobs"), ("GET", f"{API}/jobs"), ("GET", f"{API}/runs")})
 PROBES: Final = frozenset({"/livez", "/readyz", "/healthz"})
 """Not counted: a probe that is refused takes a server out of service that works. Not recorded as traces either."""
 

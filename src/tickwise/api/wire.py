@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 from uuid import UUID
@@ -55,6 +56,11 @@ _EXACT_BELOW: Final = 2.0**32
 """Below it a float has more than a microsecond's precision, and the quick way, which a list takes hundreds of times,
 rounds as the other does."""
 _from_timestamp: Final = datetime.fromtimestamp
+
+SHOWN_BYTES: Final = 2_048
+SHOWN_TASKS: Final = 1_024
+"""Tasks of at most this size whose answered form is kept. Lists are read again and again: masking was half of what
+the view of such a job took."""
 
 encode = msgspec.json.Encoder().encode
 _HTTP: Final = HTTP.encode()
@@ -141,9 +147,16 @@ def task_shown(task: msgspec.Raw) -> msgspec.Raw:
     text = bytes(task)
     if _HTTP not in text:
         return task
+    return msgspec.Raw(_text_shown(text) if len(text) <= SHOWN_BYTES else _masked_text(text))
+
+
+def _masked_text(text: bytes) -> bytes:
     said = msgspec.json.decode(text)
     shown = masked(said)
-    return task if shown is said else msgspec.Raw(encode(shown))
+    return text if shown is said else encode(shown)
+
+
+_text_shown: Final = lru_cache(maxsize=SHOWN_TASKS)(_masked_text)
 
 
 def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> JobView:

@@ -40,6 +40,9 @@ class Local:
     ca_file: str | None = None
     server_name: str | None = None
     """The certificate that the server has if it speaks TLS, and a name in it."""
+    version: str | None = None
+    build: str | None = None
+    """The version and the files of the program that it runs; None: a release that told neither."""
 
 
 class ServerTarget(NamedTuple):
@@ -84,7 +87,7 @@ def read_local(data_dir: Path) -> Local | None:
     return Local(
         value["url"], value.get("key"), pid if isinstance(pid, int) else 0, written_at,
         database_url if isinstance(database_url, str) else None, _settings(value.get("settings")),
-        value.get("ca_file"), value.get("server_name"),
+        value.get("ca_file"), value.get("server_name"), value.get("version"), value.get("build"),
     )  # fmt: skip
 
 

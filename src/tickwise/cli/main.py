@@ -144,6 +144,12 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
     "Tools": {
+        "backup": CommandEntry(
+            "operating.backups", "backup", "Write the installation of a `tickwise up` into one file."
+        ),
+        "restore": CommandEntry(
+            "operating.backups", "restore", "Make the installation of a backup in an empty data folder."
+        ),
         "doctor": CommandEntry("doctor", "doctor", "Check this set-up and give advice."),
         "config": CommandEntry("configuration", "config", "Show the settings in force and where each came from."),
         "bench": CommandEntry("bench", "bench", "Measure a running server with jobs that do nothing."),

@@ -216,7 +216,7 @@ def _translate(file: _File, line: _Line) -> Translation:
         changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
     changes += line.quirks
     recipient = file.environment.get("MAILTO")
-    notes = (f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}",) if recipient else ()
+    notes = (*_of_zones(file, times), *((f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}",) if recipient else ()))
     said = {name: value for name, value in job.items() if value or value == 0}
     recipients = [each for each in re.split(r"[,\s]+", recipient or "") if each]
     return Translation(said, changes, notes, recipients)
@@ -319,6 +319,20 @@ def _zone(file: _File, times: CrontabTimes, changes: list[str]) -> str | None:
     if file.timezone is None and times.needs_zone:
         changes.append(_NO_ZONE)
     return file.timezone or UTC_NAME
+
+
+def _of_zones(file: _File, times: CrontabTimes) -> Iterator[str]:
+    """Notes on variables that name another zone than that of the machine."""
+    if times.words["schedule_type"] != "CRON" or not times.needs_zone:
+        return
+    zone, of_command = (file.environment.get(name, "").removeprefix(":") for name in ("CRON_TZ", "TZ"))
+    if zone and zone != file.timezone:
+        yield (
+            f"CRON_TZ: times are in {shown(zone)}, as cronie reads them; Debian's cron ignores it, and runs these "
+            "lines in the machine's zone; remove it where that is meant"
+        )
+    if of_command and of_command not in (zone, file.timezone):
+        yield f"TZ: {shown(of_command)} is the zone of the command alone, and moves no times, as in cron"
 
 
 def _delay_seconds(file: _File, changes: list[str]) -> int | None:

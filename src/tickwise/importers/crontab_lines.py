@@ -53,7 +53,8 @@ _USER: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?(?::[A-Za-z0-9_.-]{1,64})?(?:/[A-Za-z0-9_.-]{1,64})?", re.ASCII
 )
 _SYSTEM_PLACE: Final = re.compile(r"(?:.*/)?(?:etc/(?:ana)?crontab|cron\.d/[^/]+)")
-_USER_PLACE: Final = re.compile(r"(?:.*/)?(?:var/spool/cron|var/cron/tabs|crontabs)/.+")
+_USER_PLACE: Final = re.compile(r"(?:.*/)?(?:var/spool/cron(?:/crontabs|/tabs)?|var/cron/tabs|etc/crontabs)/[^/]+")
+"""The folders of daemons. A folder that is just called `crontabs` may be a collection of any kind."""
 _SYSTEM_HEAD: Final = re.compile(
     r"#.*\b(?:dow|wday|week|mon)\b.*\b(?:user|username|user-name|who)\s+command\b", re.IGNORECASE
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from functools import partial
 from typing import Any
 
 from tickwise.api.app import create_app
 from tickwise.api.clients.address import ClientAddresses
 from tickwise.api.clients.pacing import Pacer, RequestPaces
+from tickwise.api.edge.protection import PROTECTION
 from tickwise.api.endpoint import ApiService
+from tickwise.api.wire import API
 from tickwise.config import Settings
 from tickwise.control.control import Control
 from tickwise.observability.metrics import CONTENT_TYPE
@@ -52,12 +54,36 @@ def _front(runtime: Runtime, control: Control, health: HealthCheck) -> Any:
     """The API, and the pages where they are served."""
     app, settings = _app(runtime, control, health), runtime.settings
     if WEB not in settings.api_serve:
-        return app
+        return WithoutPages(app, settings.public_url)
     from tickwise.wiring.pages import SharedPort, pages_of  # templates: only a process that serves them
 
     # The same counts as those of the API.
     pacer = Pacer(runtime.coordination.limits, _paces(settings))
     return SharedPort(app, pages_of(runtime, control, pacer, _addresses(settings)))
+
+
+class WithoutPages:
+    """An ASGI application that serves no pages: a browser that opens `/` is told where to go."""
+
+    def __init__(self, api: Any, public_url: str | None) -> None:
+        pages = public_url or "another process serves them: tickwise api --serve web"
+        self._api = api
+        self._text = (
+            "This process serves the API of Tickwise, and no pages.\n\n"
+            f"  pages        {pages}\n"
+            f"  API          {API}, with a key; described at /openapi.json\n"
+            "  health       /livez, /readyz, /healthz\n"
+        ).encode()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        """Answer `GET /`, and hand on every other request."""
+        if scope["type"] != "http" or scope["path"] != "/" or scope["method"] not in ("GET", "HEAD"):
+            await self._api(scope, receive, send)
+            return
+        length = str(len(self._text)).encode()
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length), *PROTECTION]
+        await send({"type": "http.response.start", "status": 404, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else self._text})
 
 
 def _app(runtime: Runtime, control: Control, health: HealthCheck) -> Any:

@@ -24,9 +24,12 @@ import structlog
 from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
+from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
+from tickwise.wiring.installation.build import build_of
+from tickwise.wiring.installation.restore import check_whole
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
 from tickwise.wiring.keys.token_key import sign_tokens
@@ -60,6 +63,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 def run_up(settings: Settings) -> int:
     """Everything on this machine, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
+    check_whole(settings.data_dir)
     return _run(settings, _up, "tickwise")
 
 
@@ -137,6 +141,8 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
             loop.add_signal_handler(number, _stopper(stop, settings.drain_seconds))
         if settings.log_dir is not None and sys.platform != "win32" and not _is_at_terminal():
             loop.add_signal_handler(signal.SIGHUP, logs.reopen)
+        if (output := os.environ.pop(VARIABLE, None)) is not None:
+            _bound_output(OutputFile(Path(output)), loop)
         with contextlib.suppress(StoppedEarly):
             await main(settings, stop)
 
@@ -147,6 +153,12 @@ def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine
 
         uvloop.run(life())
     return 0
+
+
+def _bound_output(output: OutputFile, loop: asyncio.AbstractEventLoop) -> None:
+    """Look at the size of the output now and then, as long as the loop runs."""
+    output.bound()
+    loop.call_later(LOOK_SECONDS, _bound_output, output, loop)
 
 
 def _log_files(settings: Settings, name: str) -> logs.LogFiles | None:
@@ -196,6 +208,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
     from tickwise.wiring.api_port import api_needs_broker, api_port  # the web server: only a process with the API
 
     check_bootstrap_key(settings)
+    build = build_of()  # as of now: what is changed later, this process does not run
     startup_wait, buffered = StartupWait(stop, most_seconds=PERSON_SECONDS), api_needs_broker(settings)
     async with contextlib.AsyncExitStack() as stack:
         certificates = await stack.enter_async_context(open_certificates(settings))
@@ -215,7 +228,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         found = health_check(runtime, broker_is_needed=buffered)
         await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
         await stack.enter_async_context(certificate_expiry(runtime, certificates))
-        stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates)))
+        stack.enter_context(client_file(settings, _client_facts(address, key, url, certificates, build)))
         banner(address, admitted, await link_to_pages(settings, control, address, key))
         health.at_work(runtime, check_of(runtime, blobs=True), found)
         await stack.enter_async_context(membership(runtime, roles, health.url, api=settings.api_serve))
@@ -292,12 +305,14 @@ async def _alone(
         await _work(stop, health.url, health, *(role.name for role in roles), serves=serves)
 
 
-def _client_facts(address: str, key: str, database_url: str, certificates: Certificates | None) -> ClientFacts:
+def _client_facts(
+    address: str, key: str, database_url: str, certificates: Certificates | None, build: str
+) -> ClientFacts:
     """The facts that the command line of this machine needs, and `doctor`."""
     if certificates is None or not address.startswith("https://"):
-        return ClientFacts(address, key, database_url)
+        return ClientFacts(address, key, database_url, build=build)
     # The command line trusts the very certificate that is served, also without its authority, by a name in it.
-    return ClientFacts(address, key, database_url, str(certificates.certificate), certificates.loaded.name)
+    return ClientFacts(address, key, database_url, str(certificates.certificate), certificates.loaded.name, build=build)
 
 
 async def _work(

@@ -98,6 +98,14 @@ def test_tz_is_for_the_command_alone() -> None:
     assert found["task"]["command"].splitlines()[0] == "export TZ=Asia/Tokyo"
 
 
+def test_a_zone_of_the_command_is_told_to_move_no_times() -> None:
+    """People write `TZ` and expect it to; a line that each clock fires alike is told nothing."""
+    told, untold = read("TZ=Asia/Tokyo\n0 5 * * * report\n*/5 * * * * poll\n").entries
+    assert ["TZ: Asia/Tokyo is the zone of the command alone, and moves no times, as in cron"] == list(told.notes)
+    assert () == untold.notes
+    assert () == only(f"TZ={BERLIN}\n0 5 * * * report\n").notes
+
+
 def test_an_unknown_zone_in_the_file_refuses_its_entries() -> None:
     """libc would silently take UTC."""
     entry = only("CRON_TZ=Europe/Berlim\n0 5 * * * report\n")

@@ -252,7 +252,7 @@ def _choose_binaries(root: Path, account: Account | None, given: Binaries | None
     """The given ones, if they fit an existing cluster; else the best that are found."""
     major = _cluster_major(root / "data")
     if given is None or (major is not None and given.major != major):
-        given = find_binaries(major=major, recorded=_recorded(root))
+        given = find_binaries(major=major, recorded=recorded_programs(root))
     return usable_by(given, account, root / "bin")
 
 
@@ -269,7 +269,14 @@ def _cluster_major(data: Path) -> int | None:
         ) from None
 
 
-def _recorded(root: Path) -> Path | None:
+def cluster_folder(data_dir: Path) -> Path:
+    """The folder of the cluster of a data directory that was used before."""
+    pointer = data_dir / "postgres" / "LOCATION"
+    return Path(pointer.read_text().strip()) if pointer.exists() else data_dir / "postgres"
+
+
+def recorded_programs(root: Path) -> Path | None:
+    """The folder of the programs that served a cluster last; None: it was never served."""
     try:
         return Path(json.loads((root / "binaries.json").read_text())["bin_dir"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -117,6 +117,13 @@ class EmbeddedPostgres:
         """The server's process while it runs."""
         return self._server.pid if self._server is not None and self._server.runs else None
 
+    @property
+    def programs(self) -> Binaries:
+        """The programs of its cluster, once it was started."""
+        if self._cluster is None:
+            raise Bug("the embedded server was never started")
+        return self._cluster.binaries
+
     async def start(self) -> str:
         """Starts the server and returns the address for the product's own role.
 

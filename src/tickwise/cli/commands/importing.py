@@ -17,6 +17,7 @@ from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
 from tickwise.cli.imports.import_surroundings import import_options, surrounded
 from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
+from tickwise.cli.imports.repeated import RepeatedSentences
 from tickwise.cli.session import Decorated, Session, server_options
 
 if TYPE_CHECKING:
@@ -203,11 +204,12 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     if session.as_json:
         session.show_json({"entries": [_as_json(each, stored.get(place), several) for place, each in enumerate(found)]})
     else:
+        repeated = RepeatedSentences.of(found)
         for place, each in enumerate(found):
-            for line in _lines(session, each, stored.get(place), several):
+            for line in _lines(session, each, stored.get(place), several, repeated):
                 click.echo(line)
         click.echo(_summary(found))
-        for line in _notes(found):
+        for line in (*(f"  {output.safe(line)}" for line in repeated.lines()), *_notes(found)):
             click.echo(line)
     _say_what_is_done(session, mode, places, stored)
     for job_id in early:
@@ -240,19 +242,21 @@ def _asides(stored: Stored) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return ("differs_in", stored.fields), ("warnings", stored.warnings)
 
 
-def _lines(session: Session, each: SourceEntry, stored: Stored | None, several: bool) -> Iterator[str]:
+def _lines(
+    session: Session, each: SourceEntry, stored: Stored | None, several: bool, repeated: RepeatedSentences
+) -> Iterator[str]:
     """An entry for people: where it stands and what it says, its verdict, and what follows from it."""
     entry = each.entry
     colour = session.colour(sys.stdout)
     place = f"{output.safe(each.file)}:{entry.line}" if several else f"line {entry.line}"
-    yield f"{output.styled(entry.verdict.value.ljust(7), _STYLES[entry.verdict.value], colour)}  {place}"
+    marks = repeated.marks(each)
+    verdict = output.styled(entry.verdict.value.ljust(7), _STYLES[entry.verdict.value], colour)
+    yield f"{verdict}  {place}{f'  {marks}' if marks else ''}"
     said = entry.text.splitlines() or [""]
     yield from (f"    {output.safe(line.expandtabs(4))}" for line in said[:LINES_SHOWN])
     if len(said) > LINES_SHOWN:
         yield f"    … and {len(said) - LINES_SHOWN} more lines"
-    yield from (f"  - {output.safe(change)}" for change in entry.changes)
-    if entry.reason is not None:
-        yield f"  - {output.safe(entry.reason)}"
+    yield from (f"  - {output.safe(sentence)}" for sentence in repeated.own(each))
     if stored is not None:
         yield from _stored_lines(stored)
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,6 +24,10 @@ from tickwise.cli.arguments import secret_option
 from tickwise.cli.connection import CLIENT_FILE, Local, default_data_dir, read_local
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.session import Session, data_dir_option, json_option, view_options
+
+if TYPE_CHECKING:
+    from tickwise.cli.local.boot_service import BootService
+    from tickwise.config import Settings
 
 _MAX_READY_SECONDS: Final = 120.0
 """A first start makes a database; a slow disk may take most of a minute for that."""
@@ -48,20 +52,39 @@ def _folder(session: Session) -> Path:
     "--database", metavar="URL", callback=secret_option, help="Use this PostgreSQL instead of an embedded one."
 )
 @click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
+@click.option(
+    "--install-service", is_flag=True, help="Start it with the machine: write a unit of systemd, and enable it."
+)
+@click.option("--remove-service", is_flag=True, help="Take the unit of systemd away again; the data stays.")
 @json_option
 @click.pass_obj
-def up(session: Session, port: int | None, host: str | None, database: str | None, background: bool) -> int:
+def up(
+    session: Session, port: int | None, host: str | None, database: str | None, background: bool,
+    install_service: bool, remove_service: bool,
+) -> int:  # fmt: skip
     """Run everything on this machine: API, scheduler, executor, database.
 
-    In the foreground until Ctrl-C, unless --background is given. The data stays in the data folder.
+    In the foreground until Ctrl-C, unless --background is given. The data stays in the data folder. One that runs in
+    the background with earlier code than this is restarted by --background.
+
+    --install-service is for root (a service of the machine) and for other users (a service of theirs).
     """
     from tickwise import config
 
+    if install_service + remove_service + background > 1:
+        raise click.UsageError("--background, --install-service and --remove-service exclude each other.")
     flags = {"data_dir": session.data_dir, "port": port, "host": host, "database_url": database}
     # Also for the background: what is wrong is said here, not in a log file.
     settings = config.load(session.environ, flags)
     local = running_up(settings.data_dir)
     here = Path(sys.prefix)
+    if install_service or remove_service:
+        if database is not None:
+            raise click.UsageError(
+                "a unit says no secret: write database_url into secrets.toml, and name no --database."
+            )
+        options = None if remove_service else {"--port": port, "--host": host}
+        return _change_service(session, settings, options, runs=local is not None)
     tell_sharing(session, settings.data_dir, here, runs=local is not None)
     if not background:
         if local is not None:
@@ -74,10 +97,23 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
         code = processes.run_up(settings)
         note_installation(settings.data_dir, here)
         return code
+    options = {"--port": port, "--host": host}
     if local is not None:
-        _show_local(session, local, settings.data_dir, "Tickwise is up already.")
-        return Exit.OK
-    started = _start(settings.data_dir, {"--port": port, "--host": host}, database)
+        from tickwise.cli.local import restart
+        from tickwise.wiring.installation.build import build_of
+
+        why = restart.outdated(local, _installation(settings.data_dir), here, build_of())
+        if why is None:
+            _show_local(session, local, settings.data_dir, "Tickwise is up already.")
+            return Exit.OK
+        session.note(f"Tickwise is up already. {why} It is restarted, at its address and on its data.")
+        if (service := _service(session, settings)).is_live and service.is_installed() and service.is_active():
+            service.call("restart", service.name)
+            return Exit.OK
+        options = restart.options_again(local, options)
+        database = restart.database_again(local, database, settings.database_url)
+        _end(session, settings.data_dir, local)
+    started = _start(settings.data_dir, options, database)
     note_installation(settings.data_dir, here)
     _show_local(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
@@ -85,16 +121,43 @@ def up(session: Session, port: int | None, host: str | None, database: str | Non
 
 def tell_sharing(session: Session, data_dir: Path, here: Path, *, runs: bool) -> None:
     """Say if the data folder was last used by another installation than this one, such as that of another checkout."""
-    try:
-        before = (data_dir / INSTALLATION_FILE).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return
-    if before and before != str(here):
+    before = _installation(data_dir)
+    if before is not None and before != here:
         session.note(
             f"The data folder {data_dir} {'is in use by' if runs else 'was last used by'} another installation, in "
             f"{before}: its jobs, keys and history are shared. For a folder of its own: --data-dir DIR --port N, "
             "or make up DATA_DIR=… PORT=…"
         )
+
+
+def _installation(data_dir: Path) -> Path | None:
+    """The installation that used the data folder last, by its note there."""
+    try:
+        before = (data_dir / INSTALLATION_FILE).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Path(before) if before else None
+
+
+def _service(session: Session, settings: Settings) -> BootService:
+    """The service of this data folder, whether it is installed or not."""
+    from tickwise.cli.local.boot_service import BootService
+    from tickwise.config import default_data_dir as usual_dir
+
+    data_dir = settings.data_dir.absolute()
+    return BootService.of(data_dir, session.environ, is_usual=data_dir == usual_dir().absolute())
+
+
+def _change_service(session: Session, settings: Settings, options: dict[str, Any] | None, *, runs: bool) -> int:
+    """Install the service with these options of its command, or remove it (None)."""
+    from tickwise.cli.local import service
+
+    unit = _service(session, settings)
+    if options is None:
+        service.remove(session, unit)
+    else:
+        service.install(session, unit, settings, options, runs=runs)
+    return Exit.OK
 
 
 def note_installation(data_dir: Path, here: Path) -> None:
@@ -164,6 +227,8 @@ def _process(local: Local) -> Any:
 
 def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Local:
     """Start a detached `up` and wait until it serves. Raises `CommandFailure` with its last words if it does not."""
+    from tickwise.observability.output_file import VARIABLE
+
     log = _log(data_dir)
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -190,7 +255,11 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
             start_new_session=True,
             cwd="/",
             # Not as an option: all users of the machine may read options.
-            env={**os.environ, **({} if database is None else {"TICKWISE_DATABASE_URL": database})},
+            env={
+                **os.environ,
+                VARIABLE: str(log),
+                **({} if database is None else {"TICKWISE_DATABASE_URL": database}),
+            },
         )
     return _await_ready(process, data_dir, begin)
 
@@ -234,19 +303,25 @@ def down(session: Session) -> None:
 
     Waits until it has ended; running tasks are waited for first.
     """
-    import psutil
-
     data_dir = _folder(session)
-    local = read_local(data_dir)
-    process = None if local is None else _process(local)
-    if local is None or process is None:
+    local = running_up(data_dir)
+    if local is None:
         _stopped(session, data_dir, f"Nothing runs on {data_dir}.", None)
         return
+    _end(session, data_dir, local)
+    _stopped(session, data_dir, "Tickwise is stopped; the data stays.", local.pid)
+
+
+def _end(session: Session, data_dir: Path, local: Local) -> None:
+    """Stop this `up`, and wait until it has ended. Raises `CommandFailure`."""
+    import psutil
+
     session.note(
         f"Waiting for process {local.pid} to end: running tasks have until `drain_seconds` is over (30 s by default), "
         "then they are stopped …"
     )
     try:
+        process = psutil.Process(local.pid)
         process.terminate()
         process.wait(_MAX_STOP_SECONDS)
     except psutil.NoSuchProcess:
@@ -261,7 +336,6 @@ def down(session: Session) -> None:
             Exit.MISCONFIGURED,
             advice=f"It may be waiting for running tasks; see {_log(data_dir)}. Call `tickwise down` again to wait on.",
         ) from None
-    _stopped(session, data_dir, "Tickwise is stopped; the data stays.", local.pid)
 
 
 def _stopped(session: Session, data_dir: Path, text: str, pid: int | None) -> None:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from tickwise import __version__
 from tickwise.config import Settings
 from tickwise.control.keys.forms import new_secret
 from tickwise.control.keys.secrets import admin_key, admit_setting, check_strength, secret_digest
@@ -57,6 +58,9 @@ class ClientFacts(NamedTuple):
     """The certificate that the server has, if it speaks TLS: it alone is trusted."""
     server_name: str | None = None
     """The name in that certificate."""
+    version: str = __version__
+    build: str | None = None
+    """The files of the program that it runs."""
 
 
 class Admitted(NamedTuple):

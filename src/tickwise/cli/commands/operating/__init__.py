@@ -1,0 +1,1 @@
+"""Commands for the operators of an installation: its backup, and its way back."""

@@ -1,0 +1,1 @@
+"""The `tickwise up` of this machine: the service that starts it, and its restart after an upgrade."""

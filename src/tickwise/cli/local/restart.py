@@ -1,0 +1,50 @@
+"""An `up` that runs earlier code than this installation: `up --background` lets it end, and starts the present one.
+
+version of the running one is older                               ──► restarted
+same installation, and its files are others than at its start     ──► restarted: a checkout that was pulled
+another installation of the same version, or a newer one          ──► left alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tickwise import __version__
+from tickwise.cli.connection import Local
+
+
+def outdated(local: Local, installation: Path | None, here: Path, build: str) -> str | None:
+    """The sentence about an `up` that runs earlier code; None: it shall go on. `installation` is the one that used the
+    data folder last, `here` this one, `build` its files."""
+    from packaging.version import InvalidVersion, Version
+
+    is_ours = installation == here
+    if local.version is None:
+        return "It was started by a release before this one." if is_ours else None
+    try:
+        theirs, ours = Version(local.version), Version(__version__)
+    except InvalidVersion:
+        return None
+    if theirs < ours:
+        return f"It runs Tickwise {theirs}, and this is {ours}."
+    if theirs == ours and is_ours and local.build not in (None, build):
+        return "It was started with earlier files of this installation."
+    return None
+
+
+def options_again(local: Local, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the next `up`: those that are given, else those that the running one was given."""
+    place = urlsplit(local.url)
+    said = {name for name, _, origin in local.settings or () if origin.startswith("--")}
+    before = {"--port": place.port if "port" in said else None, "--host": place.hostname if "host" in said else None}
+    return {option: before.get(option) if value is None else value for option, value in given.items()}
+
+
+def database_again(local: Local, given: str | None, configured: str | None) -> str | None:
+    """The address to hand to the next `up`: the one that is given; else that of the running one, unless the settings
+    name one (`configured`) or the running one had an embedded database."""
+    is_embedded = all(origin == "default" for name, _, origin in local.settings or () if name == "database_url")
+    return given if given is not None or configured is not None or is_embedded else local.database_url

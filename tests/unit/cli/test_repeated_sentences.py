@@ -1,0 +1,84 @@
+"""A report of many entries says each sentence once, with the number of its entries; programs get all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.local_up import Ran, call_command, environment
+
+MACHINE = """\
+CRON_TZ=Asia/Tokyo
+0 3 * * * root /srv/bin/one
+0 4 * * * root /srv/bin/two
+@reboot root /srv/bin/three
+@reboot root /srv/bin/four
+0/5 * * * * www-data /srv/bin/five
+"""
+ROOT = "cron runs it as the user root, here it runs as the user of the executor that takes it"
+REBOOT = "@reboot runs when the machine starts"
+
+
+def bring(*arguments: str | Path) -> Ran:
+    """`tickwise import crontab ARGUMENTS --dry-run`, with no server to be found."""
+    return call_command(("import", "crontab", *arguments, "--dry-run"), environment(TICKWISE_URL="http://127.0.0.1:1"))
+
+
+def written(folder: Path) -> list[Path]:
+    """The crontabs of three machines."""
+    places = [folder / f"web{number}.cron" for number in (1, 2, 3)]
+    for place in places:
+        place.write_text(MACHINE, encoding="utf-8")
+    return places
+
+
+def test_a_sentence_of_several_entries_stands_once_with_their_number(tmp_path: Path) -> None:
+    """Of three machines, changes and refusals alike; the entries bear its number."""
+    ran = bring(*written(tmp_path))
+    assert (0, 1, 1) == (ran.code, ran.out.count(ROOT), ran.out.count(REBOOT))
+    heads = [line.rsplit("/", 1)[1] for line in ran.out.splitlines() if line.startswith(("changed", "refused"))]
+    assert ["web1.cron:2  [1]", "web1.cron:3  [1]", "web1.cron:4  [2]", "web1.cron:5  [2]"] == heads[:4]
+    below = ran.out.partition("15 entries: ")[2].splitlines()
+    assert [f"  [1] {ROOT} (6 entries)", True] == [below[1], below[2].startswith(f"  [2] {REBOOT}")]
+    assert below[2].endswith("(6 entries)")
+
+
+def test_a_sentence_of_one_entry_stands_with_it(tmp_path: Path) -> None:
+    """Nothing else is numbered."""
+    place = tmp_path / "one.cron"
+    place.write_text("0 3 * * * root /srv/bin/one\n0/5 * * * * /srv/bin/five\n", encoding="utf-8")
+    ran = bring(place, "--system", "--timezone", "UTC")
+    assert f"changed  line 1\n    0 3 * * * root /srv/bin/one\n  - {ROOT}\n" in ran.out
+    assert "[1]" not in ran.out
+
+
+def test_programs_get_each_sentence_with_its_entry(tmp_path: Path) -> None:
+    """Grouping is for people."""
+    found = bring(*written(tmp_path), "--json").json["entries"]
+    assert 6 == sum(ROOT in entry.get("changes", ()) for entry in found)
+    assert 6 == sum(entry.get("reason", "").startswith(REBOOT) for entry in found)
+
+
+def test_queue_label_and_requirement_are_those_of_each_job(tmp_path: Path) -> None:
+    """The labels of an entry stay beside them."""
+    options = ("--queue", "web", "--label", "machine=web1", "--requires", "disk=ssd", "--requires", "gpu")
+    jobs = [each["job"] for each in bring(*written(tmp_path), *options, "--json").json["entries"] if "job" in each]
+    assert [("web", ["disk=ssd", "gpu"], "web1")] * 9 == [
+        (job["queue"], job["requires"], job["labels"]["machine"]) for job in jobs
+    ]
+    assert {"root", "www-data"} == {job["labels"]["cron_user"] for job in jobs}
+
+
+def test_a_zone_of_the_file_is_told_once(tmp_path: Path) -> None:
+    """Debian's cron ignores `CRON_TZ`; where the machine has that very zone there is nothing to say."""
+    said = "CRON_TZ: times are in Asia/Tokyo, as cronie reads them"
+    assert 1 == bring(*written(tmp_path)).out.count(said)
+    assert f"{said}; Debian's cron ignores it" in bring(*written(tmp_path), "--timezone", "Europe/Berlin").out
+    assert said not in bring(*written(tmp_path), "--timezone", "Asia/Tokyo").out
+
+
+def test_files_of_machines_in_a_folder_called_crontabs_are_read_by_their_lines(tmp_path: Path) -> None:
+    """A collection of crontabs is no spool of a daemon: lines that name users do so there too."""
+    folder = tmp_path / "crontabs"
+    folder.mkdir()
+    found = bring(*written(folder), "--json").json["entries"]
+    assert {"root", "www-data"} == {each["job"]["labels"]["cron_user"] for each in found if "job" in each}
