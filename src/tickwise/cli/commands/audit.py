@@ -17,7 +17,7 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
+from tickwise.cli.lookup.endings import is_id
 from tickwise.cli.session import Session, data_dir_option, json_option, view_options
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from tickwise.cli import moments, output, work
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import labels_text, read_labels
-from tickwise.cli.references import is_id
+from tickwise.cli.lookup.endings import is_id
 from tickwise.cli.session import Session, view_options
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from tickwise.cli import output, work
 from tickwise.cli.commands.fires import instant
 from tickwise.cli.commands.notices.things import Json, ask
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
+from tickwise.cli.lookup.endings import is_id
 from tickwise.cli.session import Decorated, Session, view_options
 
 LABEL: Final = "label:"

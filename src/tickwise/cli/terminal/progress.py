@@ -1,0 +1,40 @@
+"""A bar for work that takes long: on stderr, on a terminal alone, gone when the work is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """The progress of one piece of work."""
+
+    def __call__(self, done: int, of: int | None = None) -> None:
+        """So much is done; `of`: how much it is in all, if that is known by now."""
+        ...
+
+
+@contextmanager
+def progress(what: str, of: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
+    """Show how far `what` has come. Nothing is shown where stderr is no terminal, or `quiet`."""
+    if quiet or not sys.stderr.isatty():
+        yield _unseen
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    # Its own colours follow NO_COLOR and TERM.
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+        task = bars.add_task(what, total=of)
+
+        def tell(done: int, of: int | None = None) -> None:
+            bars.update(task, completed=done, total=of)  # None leaves what is known
+
+        yield tell
+
+
+def _unseen(done: int, of: int | None = None) -> None:
+    """Nobody looks."""

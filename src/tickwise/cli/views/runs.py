@@ -1,0 +1,78 @@
+"""Runs and their attempts as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import click
+
+from tickwise.cli import moments, output
+from tickwise.cli.lookup.names import names_of
+from tickwise.cli.session import Session
+from tickwise.cli.terminal.columns import Column
+from tickwise.domain.excerpts import main_line
+
+Json = dict[str, Any]
+
+NAME: Final = Column("NAME", 2, 10)
+RUNS: Final = (
+    Column("RUN", 0), Column("STATUS", 1), Column("STARTED", 3, 40), Column("TOOK", 4), Column("TRY", 8),
+    Column("ERROR", 9, 10), Column("TRIGGER", 10, is_wide=True), Column("EXECUTOR", 11, is_wide=True),
+    Column("JOB", 12, is_wide=True),
+)  # fmt: skip
+ATTEMPTS: Final = (
+    Column("TRY", 0), Column("STATUS", 1), Column("STARTED", 2, 40), Column("TOOK", 3), Column("CPU", 5),
+    Column("MEMORY", 6), Column("EXECUTOR", 7), Column("ERROR", 4, 10),
+)  # fmt: skip
+
+
+def run_table(session: Session, found: Sequence[Json], *, with_job: bool, more: str | None = None) -> None:
+    """Runs as rows; `with_job`: with the names of their jobs."""
+    seen_at = moments.now()
+    names = names_of(session, [run["job_id"] for run in found]) if with_job else {}
+    rows = []
+    for run in found:
+        row = [
+            session.short(run["run_id"]), run["status"], started(session, run, seen_at), took(session, run, seen_at),
+            str(run.get("attempt_number") or ""), main_line(run.get("error_message")), str(run.get("trigger") or ""),
+            str(run.get("executor_id") or ""), session.short(run["job_id"]),
+        ]  # fmt: skip
+        if with_job:
+            row.insert(1, names.get(run["job_id"], session.short(run["job_id"])))
+        rows.append(row)
+    columns = [RUNS[0], NAME, *RUNS[1:]] if with_job else RUNS
+    output.table(session, columns, rows, empty="No runs.", more=more)
+
+
+def started(session: Session, run: Json, seen_at: float) -> str:
+    """The start of a run; of one that has none, the time at which it was due."""
+    if run.get("start_time"):
+        return session.age(run["start_time"], seen_at=seen_at)
+    return f"due {session.age(run['due_time'], seen_at=seen_at)}"
+
+
+def took(session: Session, run: Json, seen_at: float) -> str:
+    """The time from its start to its end, or until now; empty: it has not begun."""
+    began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
+    if began is None:
+        return ""
+    return session.span(max(0.0, (seen_at if ended is None else ended) - began))
+
+
+def attempts_table(session: Session, attempts: Sequence[Json], seen_at: float) -> None:
+    """The attempts of a run as rows, if it has any."""
+    if attempts:
+        click.echo()
+        output.table(session, ATTEMPTS, [
+            (str(each["attempt_number"]), each["status"], session.age(each.get("start_time"), seen_at=seen_at),
+             took(session, each, seen_at), _measured(session.span, each.get("cpu_seconds")),
+             _measured(moments.size, each.get("memory_bytes")), str(each.get("executor_id") or ""),
+             main_line(each.get("error_message") or each.get("reason")))
+            for each in attempts
+        ], empty="")  # fmt: skip
+
+
+def _measured(written: Callable[[float], str], value: float | None) -> str:
+    """A measured quantity; empty: it was not measured."""
+    return "" if value is None else written(value)
