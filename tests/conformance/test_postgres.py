@@ -61,6 +61,7 @@ from tickwise.testing.contracts.store.jobs.audit import (
 from tickwise.testing.contracts.store.jobs.changes import EditsContract, PlansContract
 from tickwise.testing.contracts.store.jobs.counts import CountsContract
 from tickwise.testing.contracts.store.jobs.decisions import DecisionsContract, FirstInLineContract, SkipsContract
+from tickwise.testing.contracts.store.jobs.endings import EndingsContract
 from tickwise.testing.contracts.store.jobs.health import ChecksContract, HealsContract
 from tickwise.testing.contracts.store.jobs.holds import HoldsContract, PausedRunsContract
 from tickwise.testing.contracts.store.jobs.incidents import IncidentsContract, TracesContract, WitnessesContract
@@ -371,6 +372,10 @@ class TestForgottenErrors(Backend, ForgottenErrorsContract):
 
 
 class TestLatestRuns(Backend, LatestRunsContract):
+    pass
+
+
+class TestEndings(Backend, EndingsContract):
     pass
 
 

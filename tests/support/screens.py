@@ -8,6 +8,7 @@ The answers are those of a real server, and are given again at the time of their
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 import time
 from collections.abc import Sequence
@@ -73,9 +74,12 @@ def record() -> None:
         with recording(up.url, up.key, answers) as address:
             for words in SCREENS.values():
                 shown(words, address, at, WIDTHS[0])
+        _ran(up, "runs", "cancel", "--status", "RUNNING", "--yes")
     FOLDER.mkdir(parents=True, exist_ok=True)
     said: dict[str, Any] = {"at": at, "answers": dict(sorted(answers.items()))}
-    (FOLDER / "answers.json").write_text(json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(said, ensure_ascii=False, indent=1).replace(f"{socket.gethostname()}:", "host-1:")
+    (FOLDER / "answers.json").write_text(text + "\n", encoding="utf-8")
+    _, answers = kept()
     with replaying(answers) as address:
         for name, words in SCREENS.items():
             for width in WIDTHS:
@@ -89,7 +93,8 @@ def _give_jobs(up: Local) -> None:
          "--label", "team=orders", "--queue", "default", "--timezone", "Europe/Berlin"),
         ("--shell", "echo done", "--name", "nightly report", "--cron", "0 3 * * MON-FRI", "--timezone",
          "Europe/Berlin"),
-        ("--shell", "pg_dump shop | gzip > /backup/shop.gz", "--name", "夜间 backup", "--cron", "15 2 * * *"),
+        ("--shell", "echo no space left on device >&2; exit 28", "--name", "夜间 backup", "--cron", "15 2 * * *",
+         "--retries", "1"),
         ("--shell", "true", "--name", "twins", "--every", "1h"),
         ("--shell", "true", "--name", "twins", "--every", "2h"),
         ("--http", "https://shop.example/health", "--name", "health", "--every", "5m", "--queue", "reports"),

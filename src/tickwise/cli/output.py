@@ -20,7 +20,7 @@ from tickwise.cli.terminal.columns import GAP, Column, fitted
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
 
-__all__ = ["STYLES", "aligned", "record", "safe", "styled", "table", "table_lines", "title", "wrapped"]
+__all__ = ["STYLES", "aligned", "entries", "record", "safe", "styled", "table", "table_lines", "title", "wrapped"]
 
 STYLES: Final[Mapping[str, str]] = {
     "SUCCESS": "green", "FAILED": "bold red", "RUNNING": "cyan", "DISPATCHED": "cyan", "RETRYING": "yellow",
@@ -48,6 +48,21 @@ def table(session: Session, titles: Titles, rows: Sequence[Cells], *, empty: str
         click.echo(line)
     if more is not None:
         session.note(more)
+
+
+def entries(session: Session, titles: Cells, rows: Sequence[Cells], *, lead: int, empty: str) -> None:
+    """Rows whose sentences must be read whole. Where a line has a width, the first `lead` cells of each stand in
+    columns, and the others below them, in lines that fit; elsewhere it is a table."""
+    if session.width is None or not rows:
+        table(session, titles, rows, empty=empty)
+        return
+    heads = list(table_lines(session, titles[:lead], [row[:lead] for row in rows]))
+    click.echo(heads[0])
+    for head, row in zip(heads[1:], rows, strict=True):
+        click.echo(head)
+        for cell in filter(None, row[lead:]):
+            for line in wrapped(session, safe(cell), less=4):
+                click.echo(f"    {line}")
 
 
 def table_lines(session: Session, titles: Titles, rows: Sequence[Cells], *, indent: str = "") -> Iterator[str]:

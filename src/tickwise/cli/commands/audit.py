@@ -18,7 +18,7 @@ from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.lookup.endings import is_id
-from tickwise.cli.session import Session, data_dir_option, json_option, view_options
+from tickwise.cli.session import Session, data_dir_option, json_option, list_options, view_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -61,7 +61,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @audit.command("list")
 @_filters
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="The most entries to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None:
     """List entries, the newest first.
@@ -80,7 +80,7 @@ def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None
         return
     rows = [
         (
-            session.time(each["at"]),
+            session.age(each["at"]),
             each["namespace"],
             each["action"],
             _who(each),

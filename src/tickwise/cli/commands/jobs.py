@@ -162,7 +162,7 @@ def list_jobs(
 @list_options
 @click.pass_obj
 def show(session: Session, job: str, count: int) -> None:
-    """Show a job, its task and its latest runs. Fields with their usual value are left out; -o wide shows all."""
+    """Show a job, its task and its latest runs. What is usual is left out; -o wide shows all."""
     identifier = resolve(session, job)
     found = session.client.job_get(identifier)
     latest = session.client.job_runs(identifier, limit=count) if count else []

@@ -54,7 +54,7 @@ def list_letters(session: Session, /, limit: int, **said: Any) -> None:
 
 @dead_letters.command()
 @click.argument("letter", type=RUN)
-@view_options
+@list_options
 @click.pass_obj
 def show(session: Session, letter: str) -> None:
     """Show a dead letter: how it failed, all attempts, and what it was or became."""

@@ -10,7 +10,7 @@ from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.lookup.endings import is_id, listed_id
 from tickwise.cli.lookup.pages import first_of
-from tickwise.cli.session import Session, list_options, server_options, view_options
+from tickwise.cli.session import Session, list_options, server_options
 
 
 @click.group()
@@ -50,7 +50,7 @@ def _progress(found: dict[str, Any]) -> str:
 @operations.command()
 @click.argument("operation")
 @click.option("--wait", is_flag=True, help="Wait until it has ended.")
-@view_options
+@list_options
 @click.pass_obj
 def show(session: Session, operation: str, wait: bool) -> None:
     """Show an operation: what it does, how far it has come, and what it could not do."""
@@ -71,7 +71,7 @@ def show(session: Session, operation: str, wait: bool) -> None:
     rows = [(each["id"], each["code"], each["detail"]) for each in found.get("problems", ())]
     if rows:
         click.echo()
-        output.table(session, ("ID", "CODE", "ERROR"), rows, empty="")
+        output.entries(session, ("ID", "CODE", "ERROR"), rows, lead=2, empty="")
 
 
 @operations.command()

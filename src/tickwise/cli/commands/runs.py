@@ -11,11 +11,10 @@ from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.lookup.completion import JOB, QUEUE, RUN
-from tickwise.cli.lookup.names import names_of
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import executor_id, job_id, run_id
 from tickwise.cli.session import Session, list_options, server_options, view_options
-from tickwise.cli.views.runs import attempts_table, run_table
+from tickwise.cli.views.runs import attempts_table, fields, run_table
 
 
 @click.group()
@@ -92,32 +91,16 @@ def past(session: Session, option: str, text: str | None) -> str | None:
 
 @runs.command()
 @click.argument("run", type=RUN)
-@view_options
+@list_options
 @click.pass_obj
 def show(session: Session, run: str) -> None:
-    """Show a run: its times, its attempts, its result."""
+    """Show a run: its times, its attempts, its result. What is usual is left out; -o wide shows all."""
     found = session.client.run_get(run_id(session, run))
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
-    fields: dict[str, Any] = {}
-    for name, value in found.items():
-        if name in ("attempts", "warnings", "anomalies") or value in (None, "", [], {}):
-            continue
-        if name.endswith(("_time", "_at")) and isinstance(value, str):
-            value = session.time(value, seen_at=seen_at)
-        fields[name.replace("_", " ")] = value if isinstance(value, str) else work.compact(value)
-        if name == "job_id":
-            fields["job name"] = names_of(session, [value]).get(value)
-    for number, warning in enumerate(found.get("warnings") or [], 1):
-        fields[f"warning {number}"] = warning
-    for each in found.get("anomalies") or []:
-        written = moments.size if each["quantity"] == "output" else moments.length
-        fields[f"unusual {each['quantity']}"] = (
-            f"{written(each['value'])}, usually {written(each['low'])} to {written(each['high'])}"
-        )
-    output.record(session, fields)
+    output.record(session, fields(session, found, seen_at))
     attempts_table(session, found.get("attempts") or [], seen_at)
 
 
@@ -154,7 +137,8 @@ def show_explanation(session: Session, found: dict[str, Any]) -> None:
             )
             for each in conditions
         ]
-        output.table(session, ("MET", "CONDITION", "EVIDENCE", "WHAT WOULD CHANGE IT"), rows, empty="")
+        titles = ("MET", "CONDITION", "EVIDENCE", "WHAT WOULD CHANGE IT")
+        output.entries(session, titles, rows, lead=2, empty="")
 
 
 def _words(name: str) -> str:

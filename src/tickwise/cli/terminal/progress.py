@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Final, Protocol
+
+from tickwise.cli.moments import monotonic
+
+DRAW_SECONDS: Final = 0.1
+"""A picture takes a millisecond, and nobody sees more of them."""
 
 
 class Progress(Protocol):
@@ -27,11 +32,18 @@ def progress(what: str, of: int | None = None, *, quiet: bool = False) -> Iterat
 
     # Its own colours follow NO_COLOR and TERM.
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bars:
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         task = bars.add_task(what, total=of)
 
+        drawn_at = float("-inf")
+
         def tell(done: int, of: int | None = None) -> None:
-            bars.update(task, completed=done, total=of)  # None leaves what is known
+            nonlocal drawn_at
+            at = monotonic()
+            is_due = at - drawn_at >= DRAW_SECONDS
+            drawn_at = at if is_due else drawn_at
+            bars.update(task, completed=done, total=of, refresh=is_due)  # a total of None leaves what is known
 
         yield tell
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -21,6 +22,13 @@ RUNS: Final = (
     Column("ERROR", 9, 10), Column("TRIGGER", 10, is_wide=True), Column("EXECUTOR", 11, is_wide=True),
     Column("JOB", 12, is_wide=True),
 )  # fmt: skip
+HIDDEN: Final = frozenset({"log_url", "payload_bytes", "queued_time", "dispatched_time"})
+"""Fields of a run that `runs show` leaves out: for programs, and for questions that few people ask."""
+USUAL: Final[Mapping[str, Any]] = {
+    "failures": 0, "crashes": 0, "waiting": False, "waits_for_slot": False, "paced": False, "occurrences": 1,
+    "payload_from": "job",
+}  # fmt: skip
+"""Values of fields that it leaves out too."""
 ATTEMPTS: Final = (
     Column("TRY", 0), Column("STATUS", 1), Column("STARTED", 2, 40), Column("TOOK", 3), Column("CPU", 5),
     Column("MEMORY", 6), Column("EXECUTOR", 7), Column("ERROR", 4, 10),
@@ -43,6 +51,36 @@ def run_table(session: Session, found: Sequence[Json], *, with_job: bool, more: 
         rows.append(row)
     columns = [RUNS[0], NAME, *RUNS[1:]] if with_job else RUNS
     output.table(session, columns, rows, empty="No runs.", more=more)
+
+
+def fields(session: Session, run: Json, seen_at: float) -> dict[str, Any]:
+    """The fields that get a line: those that say something that is not usual; with `-o wide` all."""
+    name = names_of(session, [run["job_id"]]).get(run["job_id"]) if "job_id" in run else None
+    found: dict[str, Any] = {}
+    for field, value in run.items():
+        if field in ("attempts", "warnings", "anomalies") or value in (None, "", [], {}):
+            continue
+        if not session.is_wide and (field in HIDDEN or USUAL.get(field) == value or _is_repeated(run, field)):
+            continue
+        if field.endswith(("_time", "_at")) and isinstance(value, str):
+            value = session.time(value, seen_at=seen_at)
+        found[field.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if field == "job_id":
+            found["job name"] = name
+    for number, warning in enumerate(run.get("warnings") or [], 1):
+        found[f"warning {number}"] = warning
+    for each in run.get("anomalies") or []:
+        written = moments.size if each["quantity"] == "output" else moments.length
+        found[f"unusual {each['quantity']}"] = (
+            f"{written(each['value'])}, usually {written(each['low'])} to {written(each['high'])}"
+        )
+    return found
+
+
+def _is_repeated(run: Json, field: str) -> bool:
+    """Check whether a time says what another one says."""
+    same = {"due_time": "nominal_time", "modified_time": "end_time", "origin": "retry_of"}
+    return field in same and run[field] == run.get(same[field])
 
 
 def started(session: Session, run: Json, seen_at: float) -> str:
