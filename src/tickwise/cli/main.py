@@ -81,7 +81,7 @@ class ReaderGone(Exception):
 def _told_apart() -> Iterator[None]:
     try:
         yield
-    except (BrokenPipeError, ReaderGone):
+    except BrokenPipeError:
         raise ReaderGone from None
 
 
@@ -210,22 +210,29 @@ def root() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     session = Session()
-    words: list[str] = []
     try:
-        words = with_json_fields(sys.argv[1:] if arguments is None else arguments)
-        result = root.main(
-            words,
-            prog_name="tickwise", standalone_mode=False, obj=session,
-        )  # fmt: skip
-        sys.stdout.flush()
-    except BrokenPipeError:
+        return _run(session, sys.argv[1:] if arguments is None else arguments)
+    except (BrokenPipeError, ReaderGone):
         # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
-        # it closes stdout at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # it closes the streams at the end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         return Exit.OK
     except (KeyboardInterrupt, click.Abort):
-        click.echo(err=True)
         return Exit.INTERRUPTED
+    finally:
+        session.close()
+
+
+def _run(session: Session, arguments: Sequence[str]) -> int:
+    words: list[str] = []
+    try:
+        words = with_json_fields(arguments)
+        result = root.main(words, prog_name="tickwise", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+    except (BrokenPipeError, ReaderGone, click.Abort):
+        raise
     except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
         if debugging():
             import traceback
@@ -234,8 +241,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A line that could not be read to its end may have said so further on.
         session.as_json = session.as_json or any(word.startswith("--json=") for word in words)
         return report(error, session)
-    finally:
-        session.close()
     return result if isinstance(result, int) else Exit.OK
 
 

@@ -102,7 +102,7 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     next_run_after: Time | UnsetType = UNSET
     next_run_before: Time | UnsetType = UNSET
     job_id: Annotated[
-        list[UUID], Meta(max_length=100, description="Any of these jobs; may be given several times.")
+        list[UUID], Meta(max_length=40, description="Any of these jobs; may be given several times.")
     ] = []
     id_end: (
         Annotated[

@@ -127,7 +127,7 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
     latest_of: Annotated[
         list[UUID],
         Meta(
-            max_length=100,
+            max_length=40,
             description="The latest run of each of these jobs, without its error and result; may be given several "
             "times. Goes alone.",
         ),

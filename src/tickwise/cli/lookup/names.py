@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
 
-MAX_IDS: Final = 100
-"""Of one request."""
+MAX_IDS: Final = 40
+"""Of one request: the server takes 50 parameters."""
 NEAR: Final = 3
 LIVE: Final = ("SCHEDULED", "PAUSED")
 """Statuses of jobs that will run again."""
