@@ -26,6 +26,8 @@ def status(session: Session, since: str | None) -> None:
             begin = moments.moment(since, session.zone, at, ago=True, tell=session.note).timestamp()
         except moments.UnreadableTime as error:
             raise click.UsageError(f"--since: {error}") from None
+        if begin > at:
+            raise click.UsageError(f"--since {since!r} is yet to come.")
     found = look(session, at=at, since=begin, most=SHOWN_RUNS)
     if session.as_json:
         session.show_json(as_json(found))
