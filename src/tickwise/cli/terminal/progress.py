@@ -25,7 +25,7 @@ class Progress(Protocol):
 def progress(what: str, of: int | None = None, *, quiet: bool = False) -> Iterator[Progress]:
     """Show how far `what` has come. Nothing is shown where stderr is no terminal, or `quiet`."""
     if quiet or not sys.stderr.isatty():
-        yield _unseen
+        yield unseen
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -48,5 +48,5 @@ def progress(what: str, of: int | None = None, *, quiet: bool = False) -> Iterat
         yield tell
 
 
-def _unseen(done: int, of: int | None = None) -> None:
+def unseen(done: int, of: int | None = None) -> None:
     """Nobody looks."""
