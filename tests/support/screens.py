@@ -44,7 +44,7 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def shown(words: Sequence[str], address: str, at: float, width: int) -> str:
-    """What a terminal of this width shows of a command at this time: its output, its remarks, its exit code."""
+    """The screen of a terminal of this width after a command at this time: its output, its remarks, its exit code."""
     environ = environment(
         COLUMNS=str(width), TICKWISE_URL=address, TICKWISE_API_KEY="k", TICKWISE_DATA_DIR="/nonexistent"
     )
@@ -87,7 +87,7 @@ def record() -> None:
 
 
 def _give_jobs(up: Local) -> None:
-    """What a shop has: jobs that succeed, fail, run, wait, recur; names that are long or wide; twins."""
+    """Make the jobs of a shop: they succeed, fail, run, wait, recur; names that are long or wide; twins."""
     for words in (
         ("--shell", "sleep 60", "--name", "orders: import of all shops and their returns", "--every", "1d",
          "--label", "team=orders", "--queue", "default", "--timezone", "Europe/Berlin"),

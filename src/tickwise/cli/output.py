@@ -15,7 +15,7 @@ import click
 
 from tickwise.cli.failures import safe
 from tickwise.cli.terminal import cells
-from tickwise.cli.terminal.columns import GAP, Column, fitted
+from tickwise.cli.terminal.columns import GAP, TableColumn, fitted
 
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
@@ -35,7 +35,7 @@ _LEAST_VALUE: Final = 20
 """Cells for the value of a record's line; where a terminal has no room for so many, the terminal breaks it."""
 
 Cells = Sequence[str]
-Titles = Sequence[str | Column]
+Titles = Sequence[str | TableColumn]
 
 
 def table(session: Session, titles: Titles, rows: Sequence[Cells], *, empty: str, more: str | None = None) -> None:
@@ -67,7 +67,7 @@ def entries(session: Session, titles: Cells, rows: Sequence[Cells], *, lead: int
 
 def table_lines(session: Session, titles: Titles, rows: Sequence[Cells], *, indent: str = "") -> Iterator[str]:
     """The lines of a table, its titles first. Raises `click.UsageError` for `--columns` that it does not have."""
-    known = [Column(title) if isinstance(title, str) else title for title in titles]
+    known = [TableColumn(title) if isinstance(title, str) else title for title in titles]
     chosen = _chosen(session, known)
     columns = [known[place] for place in chosen]
     clean = [[safe(row[place]) for place in chosen] for row in rows]
@@ -84,7 +84,7 @@ def table_lines(session: Session, titles: Titles, rows: Sequence[Cells], *, inde
         yield f"{indent}{''.join(parts).rstrip()}"
 
 
-def _chosen(session: Session, columns: Sequence[Column]) -> list[int]:
+def _chosen(session: Session, columns: Sequence[TableColumn]) -> list[int]:
     """The positions of the columns that are shown, in their order."""
     if not session.columns:
         return [place for place, column in enumerate(columns) if session.is_wide or not column.is_wide]

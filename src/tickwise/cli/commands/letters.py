@@ -13,14 +13,18 @@ from tickwise.cli.lookup.completion import RUN
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import run_id
 from tickwise.cli.session import Session, list_options, view_options
-from tickwise.cli.terminal.columns import Column
+from tickwise.cli.terminal.columns import TableColumn
 from tickwise.cli.views.runs import attempts_table
 from tickwise.domain.excerpts import main_line
 
 LETTERS: Final = (
-    Column("RUN", 0), Column("NAME", 1, 10), Column("STATUS", 2), Column("ENDED", 3, 40), Column("REASON", 5),
-    Column("ERROR", 9, 10),
-)  # fmt: skip
+    TableColumn("RUN", 0),
+    TableColumn("NAME", 1, 10),
+    TableColumn("STATUS", 2),
+    TableColumn("ENDED", 3, 40),
+    TableColumn("REASON", 5),
+    TableColumn("ERROR", 9, 10),
+)
 
 
 @click.group("dead-letters")

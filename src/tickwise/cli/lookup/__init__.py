@@ -1,1 +1,1 @@
-"""What a word on the command line means: names of jobs, the ends of ids, and the nearest names to a typo."""
+"""The meaning of words on the command line: names of jobs, the ends of ids, and the nearest names to a typo."""

@@ -50,7 +50,7 @@ def latest_runs(session: Session, jobs: Sequence[str]) -> dict[str, dict[str, An
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """What may have been meant: `Did you mean 'nightly'?`; empty: no name is near."""
+    """The names that are near: `Did you mean 'nightly'?`; empty: no name is near."""
     from difflib import get_close_matches
 
     by_folded = {name.casefold(): name for name in names}

@@ -1,4 +1,4 @@
-"""What keeps a job from running now, in words: a hold on its queue, a stop, a namespace that is closed."""
+"""The reason in words why a new job does not run now: a hold on its queue, a stop, a namespace that is closed."""
 
 from __future__ import annotations
 

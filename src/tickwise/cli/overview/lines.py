@@ -6,21 +6,31 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tickwise.cli import moments, output
-from tickwise.cli.overview.figures import Figures
+from tickwise.cli.overview.glance import Glance
 from tickwise.cli.session import Session
-from tickwise.cli.terminal.columns import Column
+from tickwise.cli.terminal.columns import TableColumn
 from tickwise.domain.excerpts import main_line
 
 Json = dict[str, Any]
-RUNNING = (Column("RUN", 0), Column("NAME", 2, 10), Column("STATUS", 3), Column("SINCE", 1), Column("ATTEMPT", 9))
+RUNNING = (
+    TableColumn("RUN", 0),
+    TableColumn("NAME", 2, 10),
+    TableColumn("STATUS", 3),
+    TableColumn("SINCE", 1),
+    TableColumn("ATTEMPT", 9),
+)
 FAILED = (
-    Column("RUN", 0), Column("NAME", 2, 10), Column("FAILED", 1), Column("RUNS", 4), Column("ERROR", 9),
-)  # fmt: skip
-LATE = (Column("JOB", 0), Column("NAME", 2, 10), Column("DUE", 1), Column("QUEUE", 4))
-EXECUTORS = (Column("NAME", 1), Column("QUEUES", 4), Column("HELD", 0), Column("SLOTS", 2))
+    TableColumn("RUN", 0),
+    TableColumn("NAME", 2, 10),
+    TableColumn("FAILED", 1),
+    TableColumn("RUNS", 4),
+    TableColumn("ERROR", 9),
+)
+LATE = (TableColumn("JOB", 0), TableColumn("NAME", 2, 10), TableColumn("DUE", 1), TableColumn("QUEUE", 4))
+EXECUTORS = (TableColumn("NAME", 1), TableColumn("QUEUES", 4), TableColumn("HELD", 0), TableColumn("SLOTS", 2))
 
 
-def status_lines(session: Session, found: Figures) -> Iterator[str]:
+def status_lines(session: Session, found: Glance) -> Iterator[str]:
     """All parts, each under its title."""
     yield from _part(session, running_title(found), RUNNING, running_rows(session, found), found.running is not None)
     yield from _part(
@@ -31,7 +41,7 @@ def status_lines(session: Session, found: Figures) -> Iterator[str]:
     yield from _alive_lines(session, found)
 
 
-def running_title(found: Figures) -> str:
+def running_title(found: Glance) -> str:
     """`2 runs go on`."""
     count = len(found.running or ())
     if found.more_running:
@@ -39,7 +49,7 @@ def running_title(found: Figures) -> str:
     return "Nothing runs" if not count else f"{_counted(count, 'run')} {'goes' if count == 1 else 'go'} on"
 
 
-def running_rows(session: Session, found: Figures) -> list[list[str]]:
+def running_rows(session: Session, found: Glance) -> list[list[str]]:
     """The cells of `RUNNING`."""
     return [
         [
@@ -53,7 +63,7 @@ def running_rows(session: Session, found: Figures) -> list[list[str]]:
     ]
 
 
-def alive(found: Figures) -> str:
+def alive(found: Glance) -> str:
     """The executors and roles in one line; empty: the caller may read neither."""
     parts = []
     if found.executors is not None:
@@ -69,7 +79,7 @@ def alive(found: Figures) -> str:
     return "; ".join(parts)
 
 
-def summary(session: Session, found: Figures) -> str:
+def summary(session: Session, found: Glance) -> str:
     """`3 runs go on; 2 runs of 1 job failed since yesterday; nothing is late` as a sentence."""
     parts = []
     if found.running is not None:
@@ -82,7 +92,7 @@ def summary(session: Session, found: Figures) -> str:
 
 
 def _part(
-    session: Session, title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], is_shown: bool
+    session: Session, title: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], is_shown: bool
 ) -> Iterator[str]:
     if not is_shown:
         return
@@ -90,7 +100,7 @@ def _part(
     yield from output.table_lines(session, columns, rows, indent="  ") if rows else ()
 
 
-def _failed_title(session: Session, found: Figures) -> str:
+def _failed_title(session: Session, found: Glance) -> str:
     since = f"since {moments.day_words(found.since, found.seen_at, session.zone)}"
     runs = sum(each.runs for each in found.failed or ())
     ended = ""
@@ -102,7 +112,7 @@ def _failed_title(session: Session, found: Figures) -> str:
     return f"{more}{_counted(runs, 'run')} of {_counted(len(found.failed or ()), 'job')} failed {since}{ended}"
 
 
-def _failed_rows(session: Session, found: Figures) -> list[list[str]]:
+def _failed_rows(session: Session, found: Glance) -> list[list[str]]:
     return [
         [
             session.short(each.newest["run_id"]),
@@ -115,11 +125,11 @@ def _failed_rows(session: Session, found: Figures) -> list[list[str]]:
     ]
 
 
-def _late_title(found: Figures) -> str:
+def _late_title(found: Glance) -> str:
     return f"{_counted(len(found.late), 'job')} late" if found.late else "Nothing is late"
 
 
-def _late_rows(session: Session, found: Figures) -> list[list[str]]:
+def _late_rows(session: Session, found: Glance) -> list[list[str]]:
     return [
         [
             session.short(job["job_id"]),
@@ -131,7 +141,7 @@ def _late_rows(session: Session, found: Figures) -> list[list[str]]:
     ]
 
 
-def _held_lines(session: Session, found: Figures) -> Iterator[str]:
+def _held_lines(session: Session, found: Glance) -> Iterator[str]:
     lines = [f"queue {each['queue']}: {hold_words(session, each['hold'])}" for each in found.held or ()]
     lines += [
         f"{each['scope']}: {_until(session, each['until'])}, by {each['by']}: {each['reason']}"
@@ -149,7 +159,7 @@ def hold_words(session: Session, hold: Json) -> str:
     return f"on hold {_until(session, hold['until'])}, by {hold['by']}{why}"
 
 
-def _alive_lines(session: Session, found: Figures) -> Iterator[str]:
+def _alive_lines(session: Session, found: Glance) -> Iterator[str]:
     if words := alive(found):
         yield output.title(session, "Active")
         yield from (f"  {line}" for line in output.wrapped(session, output.safe(words), less=2))

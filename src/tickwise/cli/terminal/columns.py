@@ -18,7 +18,7 @@ LEAST: Final = 12
 """Cells to which a column is shortened unless it says otherwise: most states, numbers and short ids fit in."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table."""
 
     title: str
@@ -44,7 +44,7 @@ class Fitted(NamedTuple):
     """Cells of each."""
 
 
-def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int | None) -> Fitted:
+def fitted(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], most: int | None) -> Fitted:
     """Choose columns and widths for lines of `most` cells; None: as wide as they are."""
     natural = [max([width(column.title), *(width(row[place]) for row in rows)]) for place, column in enumerate(columns)]
     kept = list(range(len(columns)))
@@ -64,7 +64,7 @@ def fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int |
     return Fitted(kept, [widths[place] for place in kept])
 
 
-def _rank(column: Column, place: int) -> int:
+def _rank(column: TableColumn, place: int) -> int:
     return place if column.rank is None else column.rank
 
 

@@ -17,7 +17,7 @@ class Progress(Protocol):
     """The progress of one piece of work."""
 
     def __call__(self, done: int, of: int | None = None) -> None:
-        """So much is done; `of`: how much it is in all, if that is known by now."""
+        """Show that `done` of `of` is done; None: it is not known yet how much there is."""
         ...
 
 

@@ -10,17 +10,25 @@ from tickwise.cli import moments, output
 from tickwise.cli.labels import labels_text
 from tickwise.cli.lookup.names import latest_runs
 from tickwise.cli.session import Session
-from tickwise.cli.terminal.columns import Column
+from tickwise.cli.terminal.columns import TableColumn
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.pauses import pause_in_words
 
 Json = dict[str, Any]
 
 JOBS: Final = (
-    Column("JOB", 0), Column("NAME", 1, 10), Column("STATUS", 3), Column("LAST RUN", 4, 50), Column("NEXT", 2, 40),
-    Column("WHEN", 9, 10), Column("KIND", 10, is_wide=True), Column("QUEUE", 11, is_wide=True),
-    Column("OWNER", 12, is_wide=True), Column("KEY", 13, is_wide=True), Column("LABELS", 14, is_wide=True),
-)  # fmt: skip
+    TableColumn("JOB", 0),
+    TableColumn("NAME", 1, 10),
+    TableColumn("STATUS", 3),
+    TableColumn("LAST RUN", 4, 50),
+    TableColumn("NEXT", 2, 40),
+    TableColumn("WHEN", 9, 10),
+    TableColumn("KIND", 10, is_wide=True),
+    TableColumn("QUEUE", 11, is_wide=True),
+    TableColumn("OWNER", 12, is_wide=True),
+    TableColumn("KEY", 13, is_wide=True),
+    TableColumn("LABELS", 14, is_wide=True),
+)
 USUAL: Final[Mapping[str, Any]] = {
     "namespace": "default", "timezone": "UTC", "queue": "default", "priority": 5, "isolation": "process",
     "jitter_seconds": 0.0, "window_seconds": 0.0, "version": 1, "overlap": "skip",

@@ -11,17 +11,23 @@ import click
 from tickwise.cli import moments, output
 from tickwise.cli.lookup.names import names_of
 from tickwise.cli.session import Session
-from tickwise.cli.terminal.columns import Column
+from tickwise.cli.terminal.columns import TableColumn
 from tickwise.domain.excerpts import main_line
 
 Json = dict[str, Any]
 
-NAME: Final = Column("NAME", 2, 10)
+NAME: Final = TableColumn("NAME", 2, 10)
 RUNS: Final = (
-    Column("RUN", 0), Column("STATUS", 1), Column("STARTED", 3, 40), Column("TOOK", 4), Column("TRY", 8),
-    Column("ERROR", 9, 10), Column("TRIGGER", 10, is_wide=True), Column("EXECUTOR", 11, is_wide=True),
-    Column("JOB", 12, is_wide=True),
-)  # fmt: skip
+    TableColumn("RUN", 0),
+    TableColumn("STATUS", 1),
+    TableColumn("STARTED", 3, 40),
+    TableColumn("TOOK", 4),
+    TableColumn("TRY", 8),
+    TableColumn("ERROR", 9, 10),
+    TableColumn("TRIGGER", 10, is_wide=True),
+    TableColumn("EXECUTOR", 11, is_wide=True),
+    TableColumn("JOB", 12, is_wide=True),
+)
 HIDDEN: Final = frozenset({"log_url", "payload_bytes", "queued_time", "dispatched_time"})
 """Fields of a run that `runs show` leaves out: for programs, and for questions that few people ask."""
 USUAL: Final[Mapping[str, Any]] = {
@@ -30,9 +36,15 @@ USUAL: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 """Values of fields that it leaves out too."""
 ATTEMPTS: Final = (
-    Column("TRY", 0), Column("STATUS", 1), Column("STARTED", 2, 40), Column("TOOK", 3), Column("CPU", 5),
-    Column("MEMORY", 6), Column("EXECUTOR", 7), Column("ERROR", 4, 10),
-)  # fmt: skip
+    TableColumn("TRY", 0),
+    TableColumn("STATUS", 1),
+    TableColumn("STARTED", 2, 40),
+    TableColumn("TOOK", 3),
+    TableColumn("CPU", 5),
+    TableColumn("MEMORY", 6),
+    TableColumn("EXECUTOR", 7),
+    TableColumn("ERROR", 4, 10),
+)
 
 
 def run_table(session: Session, found: Sequence[Json], *, with_job: bool, more: str | None = None) -> None:

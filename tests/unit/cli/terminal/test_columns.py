@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from tickwise.cli import output
 from tickwise.cli.session import Session
 from tickwise.cli.terminal import cells
-from tickwise.cli.terminal.columns import Column
+from tickwise.cli.terminal.columns import TableColumn
 
-COLUMNS = (Column("JOB", 0), Column("NAME", 1, 10), Column("STATUS", 3), Column("NEXT", 2, 20), Column("WHEN", 9, 10))
+COLUMNS = (
+    TableColumn("JOB", 0),
+    TableColumn("NAME", 1, 10),
+    TableColumn("STATUS", 3),
+    TableColumn("NEXT", 2, 20),
+    TableColumn("WHEN", 9, 10),
+)
 ROW = ("1a2b3c4d", "nightly report of all shops", "SCHEDULED", "in 4m", "*/5 9-17 * * MON-FRI (Europe/Berlin)")
 TEXT = st.text(st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp")), max_size=40)
 

@@ -16,7 +16,7 @@ SHOWN_RUNS = 10
 @click.pass_obj
 def status(session: Session, since: str | None) -> None:
     """Show what runs, what failed since yesterday, what is late, and who is there."""
-    from tickwise.cli.overview.figures import as_json, look
+    from tickwise.cli.overview.glance import as_json, look
     from tickwise.cli.overview.lines import status_lines
 
     at = moments.now()

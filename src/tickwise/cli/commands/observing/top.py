@@ -12,7 +12,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.session import Session, view_options
 
 if TYPE_CHECKING:
-    from tickwise.cli.overview.figures import Figures
+    from tickwise.cli.overview.glance import Glance
     from tickwise.cli.terminal.screen import Screen
 
 LOOK_SECONDS = 2.0
@@ -46,7 +46,7 @@ def top(session: Session, interval: str) -> int:
         return _watch(session, shown, first, seconds)
 
 
-def _watch(session: Session, shown: Screen, found: Figures, seconds: float) -> int:
+def _watch(session: Session, shown: Screen, found: Glance, seconds: float) -> int:
     from tickwise.cli.terminal.screen import QUIT
     from tickwise.sdk.client import Unreachable
 
@@ -63,14 +63,14 @@ def _watch(session: Session, shown: Screen, found: Figures, seconds: float) -> i
             away = f"The server is away ({error}); what is below is old."
 
 
-def _look(session: Session) -> Figures:
-    from tickwise.cli.overview.figures import look
+def _look(session: Session) -> Glance:
+    from tickwise.cli.overview.glance import look
 
     at = moments.now()
     return look(session, at=at, since=moments.begin_of_yesterday(at, session.zone), most=MOST)
 
 
-def _picture(session: Session, found: Figures) -> list[str]:
+def _picture(session: Session, found: Glance) -> list[str]:
     from tickwise.cli.overview.lines import RUNNING, alive, running_rows, summary
 
     head = [

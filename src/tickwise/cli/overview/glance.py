@@ -1,4 +1,4 @@
-"""What `tickwise status` and `tickwise top` show, read from the server in a few small requests.
+"""The content of `tickwise status` and `tickwise top`, read from the server in a few small requests.
 
 Each part is bounded, however much is stored. A part that the caller may not read is None, and left out.
 """
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 LATE_SECONDS: Final = 5.0
-"""So long after its time a job that has not begun is late, as on the pages."""
+"""A job that has not begun this long after its time is late, as on the pages."""
 LATE_LOOKED_SECONDS: Final = 86_400.0
 """Jobs whose time is longer ago are looked for by `tickwise jobs list`: an index has this window."""
 MAX_FAILED: Final = 100
@@ -27,7 +27,7 @@ MAX_LATE: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedJob:
+class JobFailures:
     """The failed runs of one job."""
 
     newest: Json
@@ -36,7 +36,7 @@ class FailedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Glance:
     """All of it. None: the caller may not read that."""
 
     seen_at: float
@@ -46,7 +46,7 @@ class Figures:
     running: Sequence[Json] | None
     """Runs that are handed out or run, the newest first."""
     more_running: bool
-    failed: Sequence[FailedJob] | None
+    failed: Sequence[JobFailures] | None
     """By job, the newest failure first."""
     more_failed: bool
     """There are more failed runs than were read."""
@@ -64,7 +64,7 @@ class Figures:
     """Of the jobs of the runs."""
 
 
-def look(session: Session, *, at: float, since: float, most: int) -> Figures:
+def look(session: Session, *, at: float, since: float, most: int) -> Glance:
     """Read everything. `most`: the runs under way that are shown."""
     client = session.client
 
@@ -85,7 +85,7 @@ def look(session: Session, *, at: float, since: float, most: int) -> Figures:
     shown = [*(running or [])[:most], *(each.newest for each in by_job)]
     held = [each for each in queues or () if each["held"]]
     standing = {each["queue"] for each in held}
-    return Figures(
+    return Glance(
         seen_at=at,
         since=since,
         running=None if running is None else running[:most],
@@ -114,10 +114,10 @@ def _may(ask: Callable[[], T]) -> T | None:
         return None
 
 
-def _by_job(failed: Sequence[Json]) -> list[FailedJob]:
+def _by_job(failed: Sequence[Json]) -> list[JobFailures]:
     counts = Counter(run["job_id"] for run in failed)
     newest = {run["job_id"]: run for run in reversed(failed)}
-    return [FailedJob(newest=newest[job], runs=runs) for job, runs in counts.items()]
+    return [JobFailures(newest=newest[job], runs=runs) for job, runs in counts.items()]
 
 
 def _counted(tallies: Sequence[Json]) -> dict[str, int]:
@@ -127,7 +127,7 @@ def _counted(tallies: Sequence[Json]) -> dict[str, int]:
     return dict(counts)
 
 
-def as_json(found: Figures) -> Json:
+def as_json(found: Glance) -> Json:
     """All of it for programs; null: the caller may not read that."""
     failed = found.failed
     return {
