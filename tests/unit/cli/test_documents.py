@@ -24,7 +24,7 @@ DOCUMENTS = (
     "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
 )  # fmt: skip
 _COMMAND = re.compile(
-    r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
+    r"(?:^|[\s`$])tickwise ((?:up|down|status|top|completion|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
     r"scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices|status-pages)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "tracing"))
