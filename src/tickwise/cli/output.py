@@ -32,7 +32,10 @@ STYLES: Final[Mapping[str, str]] = {
 _LEADING: Final = frozenset({"LAST RUN"})
 """Titles of columns whose cells begin with a state and say more of it."""
 _LEAST_VALUE: Final = 20
-"""Cells for the value of a record's line; where a terminal has no room for so many, the terminal breaks it."""
+"""Cells for the value of a record's line beside its name; with less room it stands below the name."""
+_INDENT: Final = 2
+_LEAST_WRAPPED: Final = 2
+"""A terminal of fewer cells breaks lines by itself."""
 
 Cells = Sequence[str]
 Titles = Sequence[str | TableColumn]
@@ -113,25 +116,29 @@ def record(session: Session, fields: Mapping[str, Any]) -> None:
     shown = {name: str(value) for name, value in fields.items() if value not in (None, "", [], {})}
     names = max(map(len, shown), default=0)
     colour = session.colour(sys.stdout)
+    is_below = session.width is not None and session.width - names - GAP < _LEAST_VALUE
     for name, value in shown.items():
-        first, *further = _value_lines(session, value, names + GAP)
-        click.echo(f"{styled(name.ljust(names), 'bold', colour)}  {styled(first, STYLES.get(value), colour)}".rstrip())
+        less = _INDENT if is_below else names + GAP
+        first, *further = _value_lines(session, value, less)
+        lead = f"{styled(name.ljust(names), 'bold', colour)}{' ' * GAP}"
+        if is_below:
+            click.echo(lead.rstrip())
+            lead = " " * less
+        click.echo(f"{lead}{styled(first, STYLES.get(value), colour)}".rstrip())
         for line in further:
-            click.echo(f"{' ' * (names + GAP)}{line}".rstrip())
+            click.echo(f"{' ' * less}{line}".rstrip())
 
 
 def _value_lines(session: Session, value: str, less: int) -> list[str]:
     if session.width is None and not session.is_wide:
         return [safe(value)]
     lines = [safe(line.expandtabs(4)) for line in value.rstrip("\n").split("\n")]
-    if session.width is None or session.width - less < _LEAST_VALUE:
-        return lines
-    return [part for line in lines for part in cells.wrapped(line, session.width - less)]
+    return [part for line in lines for part in wrapped(session, line, less=less)]
 
 
 def wrapped(session: Session, text: str, *, less: int = 0) -> Iterator[str]:
     """A text in lines that fit, with `less` cells for an indentation; where no width is known, in one line."""
-    if session.width is None or session.width - less < _LEAST_VALUE:
+    if session.width is None or session.width - less < _LEAST_WRAPPED:
         yield text
     else:
         yield from cells.wrapped(text, session.width - less)

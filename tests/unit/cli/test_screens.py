@@ -22,8 +22,8 @@ def test_a_screen_is_as_it_was_looked_at(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, *WIDTHS])
-@pytest.mark.parametrize("name", [name for name in SCREENS if name.endswith(("-list", "status", "top"))])
-def test_no_line_of_a_table_is_wider_than_its_terminal(name: str, width: int) -> None:
+@pytest.mark.parametrize("name", [name for name in SCREENS if name.endswith(("-list", "-show", "status", "top"))])
+def test_no_line_of_a_screen_is_wider_than_its_terminal(name: str, width: int) -> None:
     """Nothing goes on in the next line of the terminal, also where that has 20 columns."""
     at, answers = kept()
     with replaying(answers) as address:
