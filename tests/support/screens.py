@@ -38,7 +38,6 @@ SCREENS: Final[dict[str, tuple[str, ...]]] = {
     "executors-list": ("executors", "list"),
     "queues-list": ("queues", "list"),
     "queues-typo": ("queues", "show", "defualt"),
-    "jobs-help": ("jobs", "--help"),
 }
 """Each by its name: the words of the command."""
 

@@ -24,8 +24,9 @@ DOCUMENTS = (
     "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
 )  # fmt: skip
 _COMMAND = re.compile(
-    r"(?:^|[\s`$])tickwise ((?:up|down|status|top|completion|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
-    r"scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices|status-pages)\b[^`\n]*)"
+    r"(?:^|[\s`$])tickwise ((?:up|down|status|top|completion|run|jobs|runs|tasks|schedule|simulate|import|export|"
+    r"calendars|windows|db|api|scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|"
+    r"operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices|status-pages)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "tracing"))
 """Pages about settings, and what other programs make of them."""

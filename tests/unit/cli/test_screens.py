@@ -5,8 +5,12 @@ A change of a screen is looked at, and recorded: `python -m tests.support.screen
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from tests.support.local_up import environment
 from tests.support.screens import SCREENS, WIDTHS, kept, path_of, shown
 from tests.unit.cli.replay import replaying
 from tickwise.cli.terminal import cells
@@ -30,3 +34,17 @@ def test_no_line_of_a_screen_is_wider_than_its_terminal(name: str, width: int) -
         screen = shown(SCREENS[name], address, at, width)
     output, *_ = screen.partition("\n")[2].partition("──")
     assert [] == [line for line in output.splitlines() if cells.width(line) > width]
+
+
+def test_status_imports_nothing_that_takes_long() -> None:
+    """Its answer comes within 0.2 s: the client, and nothing of the server, the database or rich."""
+    at, answers = kept()
+    code = (
+        "import sys\nfrom tickwise.cli import moments\nfrom tickwise.cli.main import main\n"
+        f"moments.now = lambda: {at!r}\nassert main(['status']) == 0\n"
+        "print(*sorted({'asyncpg', 'starlette', 'rich', 'msgspec', 'psutil', 'structlog'} & set(sys.modules)))"
+    )
+    with replaying(answers) as address:
+        environ = environment(TICKWISE_URL=address, TICKWISE_API_KEY="k", COLUMNS="80")
+        done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert "" == done.stdout.splitlines()[-1]

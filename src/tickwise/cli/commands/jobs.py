@@ -82,7 +82,7 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     if session.as_json:
         session.show_json(created)
         return Exit.OK
-    session.say(f"Job {created['job_id']} {taken_in(created)}.")
+    session.say(f"Job {session.short(created['job_id'])} {taken_in(created)}.")
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
@@ -218,7 +218,7 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
     if options["dry_run"]:
         _show_difference(session, changed)
         return Exit.OK
-    session.say(f"Job {identifier} is changed.")
+    session.say(f"Job {session.short(identifier)} is changed.")
     if changed.get("next_run_at"):
         session.say(f"Next run: {session.time(next_run_of(session, changed))}")
     for warning in changed.get("warnings") or []:
@@ -383,11 +383,11 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
         session.show_json(job)
         return Exit.OK
     if is_pending(job):
-        session.say(f"That job {job['job_id']} {what} is accepted (pending).")
-        session.say(f"Look at its result with: tickwise operations show {job['operation_id']}")
+        session.say(f"That job {session.short(job['job_id'])} {what} is accepted (pending).")
+        session.say(f"Look at its result with: tickwise operations show {session.short(job['operation_id'])}")
         return Exit.OK
     named = f" ({job['name']})" if "name" in job else ""  # a key that may not read jobs is told no name
-    session.say(f"Job {job['job_id']}{named} {what}.")
+    session.say(f"Job {session.short(job['job_id'])}{named} {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
     if job.get("next_run_at") and job["status"] == "SCHEDULED":
         session.say(f"Next run: {session.time(next_run_of(session, job))}")

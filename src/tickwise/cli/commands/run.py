@@ -202,26 +202,26 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
         session.show_json(created)
         return
     job_id = created["job_id"]
-    session.say(f"Job {job_id} ({body['name']}) {taken_in(created)}.")
+    session.say(f"Job {session.short(job_id)} ({body['name']}) {taken_in(created)}.")
     if is_pending(created):
-        session.say(f"Look at its result with: tickwise operations show {created['operation_id']}")
+        session.say(f"Look at its result with: tickwise operations show {session.short(created['operation_id'])}")
     elif body["schedule_type"] == "IMMEDIATE":
         reason = standstill(session, body, str(job_id))
         session.say("It runs now." if reason is None else f"It waits: {reason}.")
     elif body["schedule_type"] == "ON_DEMAND":
-        session.say(f"It runs on request: tickwise jobs run-now {job_id}")
+        session.say(f"It runs on request: tickwise jobs run-now {session.short(job_id)}")
     else:
         coming = next_run_of(session, session.client.job_get(job_id))
         session.say(f"Next run: {session.time(coming)}" if coming else "Nothing lets it run in the near future.")
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
-    session.say(f"Look at it with: tickwise jobs show {job_id}")
+    session.say(f"Look at it with: tickwise jobs show {session.short(job_id)}")
 
 
 def _watch(session: Session, created: dict[str, Any], body: dict[str, Any], *, with_log: bool) -> Exit:
     """Follow the job's only run to its end."""
     run_id = only_run_id(session, str(created["job_id"]))
-    session.note(f"Job {created['job_id']} ({body['name']}), run {run_id}")
+    session.note(f"Job {session.short(created['job_id'])} ({body['name']}), run {session.short(run_id)}")
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     ended = Follower(session, run_id, with_log=with_log).follow()

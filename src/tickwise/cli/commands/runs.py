@@ -11,6 +11,7 @@ from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
 from tickwise.cli.lookup.completion import JOB, QUEUE, RUN
+from tickwise.cli.lookup.names import names_of
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import executor_id, job_id, run_id
 from tickwise.cli.session import Session, list_options, server_options, view_options
@@ -164,13 +165,18 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
         status=[status.upper() for status in statuses],
         label=pairs,
     )
+    names: dict[str, str] = {}
     for event in events:
         data = event.data
         if session.as_json:
             session.say(json.dumps({"event": event.name, **data}))
         elif event.name == RUN:
             attempt = f"  attempt {data['attempt']}" if data["attempt"] > 1 else ""
-            session.say(f"{session.time(data['time'])}  {data['run_id']}  {data['status']}{attempt}")
+            if data["job_id"] not in names:
+                names |= {data["job_id"]: data["job_id"], **names_of(session, [data["job_id"]])}
+            at = moments.absolute(moments.instant(data["time"]) or 0.0, session.zone)
+            said = f"{at}  {session.short(data['run_id'])}  {data['status']}  {names[data['job_id']]}{attempt}"
+            session.say(output.safe(said))
         elif event.name == COALESCED:
             session.note(f"{data['skipped']} more changes came than are shown.")
         elif event.name == GAP:
@@ -300,9 +306,10 @@ def show_or_watch(session: Session, asked: dict[str, Any], *, follow: bool, wait
         if session.as_json:
             session.show_json(asked)
         else:
-            session.say(f"Run {identifier} is asked for. Its log: tickwise runs logs -f {identifier}")
+            shown = session.short(identifier)
+            session.say(f"Run {shown} is asked for. Its log: tickwise runs logs -f {shown}")
         return Exit.OK
-    session.note(f"Run {identifier}")
+    session.note(f"Run {session.short(identifier)}")
     ended = Follower(session, identifier, with_log=follow and not session.as_json).follow()
     session.note(describe_end(ended))
     if session.as_json:

@@ -40,12 +40,24 @@ def next_run_of(session: Session, job: Json) -> str | None:
 
 
 def with_next_runs(session: Session, jobs: Sequence[Json]) -> list[Json]:
-    """These jobs, those that go by calendars with the time at which they will run."""
+    """These jobs, those that go by calendars, or that windows may close, with the time at which they will run."""
     left = MAX_JOBS
     found = []
+    has_windows = any(job["schedule_type"] in _RECURRING for job in jobs) and _has_windows(session)
     for job in jobs:
-        if job.get("calendars") and left:
+        if left and job["schedule_type"] in _RECURRING and (has_windows or job.get("calendars")):
             left -= 1
             job = {**job, "next_run_at": next_run_of(session, job)}
         found.append(job)
     return found
+
+
+def _has_windows(session: Session) -> bool:
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        return bool(session.client.request("GET", "/windows", query={"limit": 1}).body)
+    except ProblemError as error:
+        if error.status != 403:
+            raise
+        return False
