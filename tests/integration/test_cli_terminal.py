@@ -151,6 +151,8 @@ def test_a_queue_on_hold_is_said_instead_of_now(local: Local) -> None:
     ran = local.tickwise("run", "--shell", "true", "--now", "--label", "team=moved")
     assert "It waits: " in ran.out
     assert "It runs now." in local.tickwise("run", "--shell", "true", "--now").out
+    body = {"name": "a", "schedule_type": "IMMEDIATE", "queue": "slow", "task": {"kind": "shell", "command": "true"}}
+    assert "It waits: the queue slow" in local.tickwise("jobs", "create", stdin=json.dumps(body)).out
     assert 0 == local.tickwise("stops", "lift", "--all").code
 
 

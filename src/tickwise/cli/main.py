@@ -296,10 +296,9 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
 
 
 def _advice(status: int, *, is_key_given: bool) -> list[str]:
-    if status == 401 and is_key_given:
-        return ["  --key is your API key at the server; the key of a job is said with --job-key."]
     if status == 401:
-        return ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
+        lines = ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
+        return [*lines, "  The key of a job is another thing, and said with --job-key."] if is_key_given else lines
     if status == 412:
         return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []

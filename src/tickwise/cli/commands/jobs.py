@@ -16,6 +16,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of, with_next_runs
 from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
@@ -83,9 +84,22 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
         session.show_json(created)
         return Exit.OK
     session.say(f"Job {session.short(created['job_id'])} {taken_in(created)}.")
+    if not is_pending(created):
+        _say_when(session, str(created["job_id"]))
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
+
+
+def _say_when(session: Session, job_id: str) -> None:
+    """Say when the job runs, to a caller that may look at it."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        session.say(when_it_runs(session, session.client.job_get(job_id), job_id))
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
 
 
 def _task_of(job: dict[str, Any]) -> dict[str, Any]:

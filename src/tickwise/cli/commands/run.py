@@ -13,8 +13,7 @@ from tickwise.cli import job_fields, labels, output, policies, rules, surroundin
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.lookup.completion import QUEUE
-from tickwise.cli.lookup.next_runs import next_run_of
-from tickwise.cli.lookup.standstill import standstill
+from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.session import Session, server_options, utc_option
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -205,14 +204,8 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
     session.say(f"Job {session.short(job_id)} ({body['name']}) {taken_in(created)}.")
     if is_pending(created):
         session.say(f"Look at its result with: tickwise operations show {session.short(created['operation_id'])}")
-    elif body["schedule_type"] == "IMMEDIATE":
-        reason = standstill(session, body, str(job_id))
-        session.say("It runs now." if reason is None else f"It waits: {reason}.")
-    elif body["schedule_type"] == "ON_DEMAND":
-        session.say(f"It runs on request: tickwise jobs run-now {session.short(job_id)}")
     else:
-        coming = next_run_of(session, session.client.job_get(job_id))
-        session.say(f"Next run: {session.time(coming)}" if coming else "Nothing lets it run in the near future.")
+        session.say(when_it_runs(session, body, str(job_id)))
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     session.say(f"Look at it with: tickwise jobs show {session.short(job_id)}")

@@ -6,11 +6,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tickwise.cli.failures import safe
+from tickwise.cli.lookup.next_runs import next_run_of
 
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
 
 Json = dict[str, Any]
+
+
+def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str) -> str:
+    """The sentence on when a new job runs. `body`: as it was sent, in the long form, or as it is answered."""
+    if body["schedule_type"] == "IMMEDIATE":
+        reason = standstill(session, body, job_id)
+        return "It runs now." if reason is None else f"It waits: {reason}."
+    if body["schedule_type"] == "ON_DEMAND":
+        return f"It runs on request: tickwise jobs run-now {session.short(job_id)}"
+    coming = next_run_of(session, session.client.job_get(job_id))
+    return f"Next run: {session.time(coming)}" if coming else "Nothing lets it run in the near future."
 
 
 def standstill(session: Session, body: Mapping[str, Any], job_id: str) -> str | None:
