@@ -79,9 +79,8 @@ def show_preview(session: Session, found: dict[str, Any]) -> None:
     session.say(output.safe(found["explanation"]))
     seen_at = moments.now()
     rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
-    output.table(
-        session, ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK"), rows, empty="It will never run again."
-    )
+    titles = ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK")
+    output.entries(session, titles, rows, lead=3, empty="It will never run again.")
     for warning in found["warnings"]:
         session.note(f"Warning: {output.safe(warning)}")
 
