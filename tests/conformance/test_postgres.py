@@ -98,6 +98,7 @@ from tickwise.testing.contracts.store.notices.deliveries import (
 )
 from tickwise.testing.contracts.store.notices.rules import NotificationRulesContract
 from tickwise.testing.contracts.store.observing.analytics import AnalyticsContract
+from tickwise.testing.contracts.store.observing.endings import EndingsContract
 from tickwise.testing.contracts.store.observing.group_objectives import GroupObjectivesContract
 from tickwise.testing.contracts.store.observing.names import NamedSearchesContract
 from tickwise.testing.contracts.store.observing.objectives import ObjectiveJobsContract, StartsContract
@@ -372,6 +373,10 @@ class TestForgottenErrors(Backend, ForgottenErrorsContract):
 
 
 class TestLatestRuns(Backend, LatestRunsContract):
+    pass
+
+
+class TestEndings(Backend, EndingsContract):
     pass
 
 

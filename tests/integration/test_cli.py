@@ -158,7 +158,7 @@ def test_a_function_that_nobody_offers_is_warned_of(local: Local) -> None:
         ("run",), ("run", "--shell", "a", "--http", "http://x"), ("run", "--shell", "a", "--now", "--cron", "@daily"),
         ("run", "--shell", "a", "--every", "5m", "--follow"), ("run", "--shell", "a", "--expect", "200"),
         ("run", "gone.py"), ("run", "--shell", "a", "--every", "often"), ("run", "--shell", "a", "--priority", "10"),
-        ("jobs", "preview"), ("runs", "show", "no-id"), ("runs", "logs", "-f", "x"), ("frobnicate",),
+        ("run", "--shell", "a", "--every", "5"), ("jobs", "preview"), ("frobnicate",),
     ],
 )  # fmt: skip
 def test_what_cannot_be_understood_exits_with_two(local: Local, arguments: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ def test_the_life_of_a_recurring_job(local: Local) -> None:
     """Create, list, show, change, pause, resume, run now, cancel: by name, since only one job has it."""
     assert 0 == local.tickwise("run", "--shell", "echo hi", "--cron", "0 3 * * *", "--name", "a life").code
     listed = local.tickwise("jobs", "list", "--name", "a life")
-    assert re.search(rf"^{UUID}  a life  SCHEDULED  0 3 \* \* \*", listed.out, re.MULTILINE)
+    assert re.search(rf"^{UUID}  a life  SCHEDULED  –  .+ \(in .+\)  0 3 \* \* \*", listed.out, re.MULTILINE)
     shown = local.tickwise("jobs", "show", "a life")
     assert "0 3 * * *" in shown.out
     assert "UTC (in " in shown.out
@@ -247,6 +247,8 @@ def test_what_is_not_there_exits_with_five(local: Local) -> None:
         ("jobs", "show", "nope"),
         ("jobs", "show", nowhere),
         ("runs", "show", nowhere),
+        ("runs", "show", "no-id"),
+        ("runs", "logs", "-f", "0000ffff"),
         ("tasks", "show", "x"),
     ):
         ran = local.tickwise(*arguments)

@@ -63,7 +63,7 @@ class Local:
 def environment(**more: str) -> dict[str, str]:
     """The caller's environment without what would point commands elsewhere or colour their output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TICKWISE_", "_TICKWISE"))}
-    return {**kept, "TZ": "UTC", "COLUMNS": "120", **more}
+    return {**{name: value for name, value in kept.items() if name != "COLUMNS"}, "TZ": "UTC", **more}
 
 
 def run_command(arguments: Sequence[str | Path], environ: Mapping[str, str], *, stdin: str | None = None) -> Ran:

@@ -14,8 +14,10 @@ import click
 
 from tickwise.cli import moments, output, work
 from tickwise.cli.failures import Exit, FieldSource
-from tickwise.cli.references import job_id
+from tickwise.cli.lookup.completion import JOB, QUEUE
+from tickwise.cli.references import executor_id, job_id
 from tickwise.cli.session import Decorated, Session
+from tickwise.cli.terminal.progress import progress
 
 LOOK_SECONDS: Final = 0.5
 SHOWN_PROBLEMS: Final = 5
@@ -62,7 +64,7 @@ def run_filters(command: Decorated) -> Decorated:
     return _applied(
         command,
         [
-            click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name."),
+            click.option("--job", metavar="JOB", type=JOB, help="Runs of this job: its id, key or name."),
             click.option("--status", "statuses", multiple=True, help="In this state; repeat it for more."),
             click.option(
                 "--trigger", "triggers", multiple=True, type=click.Choice(TRIGGERS), help="Asked for by this; or more."
@@ -70,7 +72,7 @@ def run_filters(command: Decorated) -> Decorated:
             click.option("--reason", help="Ended for this reason, such as timeout."),
             click.option("--name", "job_name", metavar="TEXT", help="Of jobs with this in their name."),
             click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label."),
-            click.option("--queue", help="Of jobs of this queue."),
+            click.option("--queue", type=QUEUE, metavar="NAME", help="Of jobs of this queue."),
             click.option("--executor", metavar="ID", help="Those that this executor has, or had last."),
             click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago)."),
             click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago)."),
@@ -88,7 +90,7 @@ def run_filter(session: Session, said: Json) -> Json:
         "job_name": said.pop("job_name"),
         "labels": _labels(said),
         "queue": said.pop("queue"),
-        "executor_id": said.pop("executor"),
+        "executor_id": _executor(session, said.pop("executor")),
         "due_after": _past(session, "--since", "due_after", said.pop("since")),
         "due_before": _past(session, "--until", "due_before", said.pop("until")),
     }
@@ -149,7 +151,7 @@ def letter_filters(command: Decorated) -> Decorated:
             click.option(
                 "--status", "statuses", multiple=True, type=click.Choice(LETTERS), help="The status of the dead letter."
             ),
-            click.option("--job", metavar="JOB", help="Of this job: its id, key or name."),
+            click.option("--job", metavar="JOB", type=JOB, help="Of this job: its id, key or name."),
             click.option("--kind", "task_kind", help="python, shell, http, function, …"),
             click.option("--reason", help="Failed for this reason, such as timeout."),
             click.option("--error", "error_id", help="Of the group of errors with this id (`tickwise errors list`)."),
@@ -177,11 +179,15 @@ def _job(session: Session, reference: str | None) -> str | None:
     return None if reference is None else job_id(session, reference)
 
 
+def _executor(session: Session, reference: str | None) -> str | None:
+    return None if reference is None else executor_id(session, reference)
+
+
 def _past(session: Session, option: str, field: str, text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        found = moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
+        found = moments.moment(text, session.zone, moments.now(), ago=True, tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
     work.blame(session, f"/filter/{field}", option, text)
@@ -247,7 +253,11 @@ def _show_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
         return Exit.OK
     session.say(f"It would {bulk.verb} {_how_many(found, bulk.noun)}. Nothing is changed.")
     rows = [
-        (str(each.get("run_id") or each["job_id"]), str(each.get("job_name") or each.get("name") or ""), each["status"])
+        (
+            session.short(each.get("run_id") or each["job_id"]),
+            str(each.get("job_name") or each.get("name") or ""),
+            each["status"],
+        )
         for each in found["sample"]
     ]
     if rows:
@@ -258,23 +268,15 @@ def _show_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
 
 
 def watch(session: Session, operation: str) -> Json:
-    """Until it has ended; how far it has come is told on a terminal."""
-    told = -1
-    while True:
-        found = session.client.operation_get(operation)
-        if found["status"] == "pending":  # accepted, and on record once it is over
+    """Until it has ended; how far it has come is shown on a terminal."""
+    with progress("carried out", quiet=session.as_json) as tell:
+        while True:
+            found = session.client.operation_get(operation)
+            if found["status"] != "pending":  # accepted, and on record once it is over
+                tell(found["done"] + found["refused"], found["matched"])
+                if found["status"] != "running":
+                    return found
             moments.pause(LOOK_SECONDS)
-            continue
-        passed = found["done"] + found["refused"]
-        if passed != told and sys.stderr.isatty() and not session.as_json:
-            total = "" if found["matched"] is None else f" of {found['matched']}"
-            click.echo(f"\r{passed}{total} ", nl=False, err=True)
-            told = passed
-        if found["status"] != "running":
-            if told >= 0:
-                click.echo(err=True)
-            return found
-        moments.pause(LOOK_SECONDS)
 
 
 def show_result(session: Session, noun: str, found: Json) -> Exit:

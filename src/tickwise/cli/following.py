@@ -82,7 +82,8 @@ class Follower:
         try:
             return self._followed()
         except KeyboardInterrupt:
-            self._session.note(f"The run goes on. Follow it again: tickwise runs logs -f {self._run_id}")
+            shown = self._session.short(self._run_id)
+            self._session.note(f"The run goes on. Follow it again: tickwise runs logs -f {shown}")
             raise
 
     def _followed(self) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import click
 
 from tickwise.cli.failures import Blame, CommandFailure, Exit, debugging, explain_problem, show, show_json
-from tickwise.cli.session import Session, server_options
+from tickwise.cli.session import Session, server_options, with_json_fields
 
 
 class CommandEntry(NamedTuple):
@@ -41,7 +42,20 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module = importlib.import_module(f"tickwise.cli.commands.{entry.module}")
-        return cast(click.Command, getattr(module, entry.attribute))
+        command = cast(click.Command, getattr(module, entry.attribute))
+        if isinstance(command, click.Group):
+            _summarize(command)
+        return command
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click does. A reader of our output that has gone is told apart from other errors (`ReaderGone`)."""
+        with _told_apart():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; see `make_context`."""
+        with _told_apart():
+            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -59,12 +73,39 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name, entry.summary) for name, entry in section.items()])
 
 
+class ReaderGone(Exception):
+    """Nobody reads what we write any more. Click would take a broken pipe for a failure, and exit with 1."""
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
+def _summarize(group: click.Group) -> None:
+    """Let the help of a group show the whole first sentences of its commands: click cuts them to a line."""
+    for command in group.commands.values():
+        if command.short_help is None and command.help:
+            command.short_help = " ".join(command.help.partition("\n\n")[0].split())
+        if isinstance(command, click.Group):
+            _summarize(command)
+
+
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Start here": {
         "up": CommandEntry("up", "up", "Run everything on this machine: API, scheduler, executor, database."),
         "open": CommandEntry("up", "open_pages", "Open the pages in a browser of this machine, signed in."),
         "down": CommandEntry("up", "down", "Stop the server that `up --background` started; the data stays."),
         "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
+        "status": CommandEntry(
+            "observing.status", "status", "Show what runs, what failed since yesterday, what is late, and who is there."
+        ),
+        "top": CommandEntry(
+            "observing.top", "top", "Show what runs, live; q or Ctrl-C leaves. In a pipe, one picture."
+        ),
     },
     "Jobs and runs": {
         "jobs": CommandEntry("jobs", "jobs", "Create, look at and change jobs."),
@@ -175,31 +216,37 @@ def root() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     session = Session()
-    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = root.main(
-            words,
-            prog_name="tickwise", standalone_mode=False, obj=session,
-        )  # fmt: skip
-        sys.stdout.flush()
-    except BrokenPipeError:
+        return _run(session, sys.argv[1:] if arguments is None else arguments)
+    except (BrokenPipeError, ReaderGone):
         # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
-        # it closes stdout at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # it closes the streams at the end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         return Exit.OK
     except (KeyboardInterrupt, click.Abort):
-        click.echo(err=True)
         return Exit.INTERRUPTED
+    finally:
+        session.close()
+
+
+def _run(session: Session, arguments: Sequence[str]) -> int:
+    words: list[str] = []
+    try:
+        words = with_json_fields(arguments)
+        result = root.main(words, prog_name="tickwise", standalone_mode=False, obj=session)
+        sys.stdout.flush()
+    except (BrokenPipeError, ReaderGone, click.Abort):
+        raise
     except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
         if debugging():
             import traceback
 
             traceback.print_exc()
         # A line that could not be read to its end may have said so further on.
-        session.as_json = session.as_json or "--json" in words
+        session.as_json = session.as_json or any(word.startswith("--json=") for word in words)
         return report(error, session)
-    finally:
-        session.close()
     return result if isinstance(result, int) else Exit.OK
 
 
@@ -246,7 +293,7 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
         )
     if isinstance(error, client.ProblemError):
         lines = explain_problem(error.problem, error.detail, session.blame)
-        lines += _advice(error.status)
+        lines += _advice(error.status, is_key_given=session.key is not None)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
         if error.status == 413 and ("/task" in session.blame or not session.blame):
             lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
@@ -254,9 +301,10 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
     return _show_problem(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
 
 
-def _advice(status: int) -> list[str]:
+def _advice(status: int, *, is_key_given: bool) -> list[str]:
     if status == 401:
-        return ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
+        lines = ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
+        return [*lines, "  The key of a job is another thing, and said with --job-key."] if is_key_given else lines
     if status == 412:
         return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []

@@ -30,6 +30,10 @@ A local `tickwise up` writes the file `client.json` to its data folder.
 | the key | `--key`, `TICKWISE_API_KEY`, the sign-in at that server, `client.json` |
 | the namespace | `--namespace`, `TICKWISE_NAMESPACE`, the first one of the key or of the roles |
 
+On a terminal, and where `COLUMNS` says how wide the output is, tables fit: names and errors are shortened, of ids the
+end is shown, times are ages. In a pipe they are whole, as with `-o wide`. How jobs and runs are named, and how times
+are written: [work in the terminal](../how-to/terminal.md).
+
 Times are shown in this machine's zone (or that of `TZ`), in another with `--timezone`, or in UTC with `--utc`.
 `NO_COLOR` turns colours off, `TICKWISE_DEBUG=1` shows tracebacks.
 

@@ -6,10 +6,12 @@ Everything that takes time to import is imported where it is used: this module i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -25,6 +27,14 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+SHORT_ID: Final = 8
+"""Characters of a short id. Among a million of the last day, one of two has a namesake once in 4,000 times."""
+USUAL_WIDTH: Final = 80
+"""Of a terminal that does not say how wide it is."""
+EVERYTHING: Final = "*"
+"""The value of `--json` alone."""
+_FIELDS = re.compile(r"[A-Za-z_][\w.]*(,[A-Za-z_][\w.]*)*", re.ASCII)
+
 
 @dataclass
 class Session:
@@ -37,6 +47,14 @@ class Session:
     namespace: str | None = None
     data_dir: str | None = None
     as_json: bool = False
+    json_fields: Sequence[str] = ()
+    """Of JSON objects these members alone, `task.kind` for one of an object; empty: all of them."""
+    columns: Sequence[str] = ()
+    """The columns of tables; empty: the usual ones."""
+    is_wide: bool = False
+    """Tables show whole ids and times, all columns, and cut nothing off."""
+    view_width: int | None = None
+    """The cells of a line, where a view has the terminal."""
     utc: bool = False
     zone_name: str | None = None
     blame: Blame = field(default_factory=dict)
@@ -53,17 +71,17 @@ class Session:
                 f"Your key travels to {target.url} unencrypted, and can be read on its way: use https, or say "
                 "--insecure where the way is private."
             )
-        return Client(target.url, self._credential, namespace=target.namespace, trust=self.trust)
+        return Client(target.url, self.credential, namespace=target.namespace, trust=self.trust)
 
     @cached_property
     def unbound_client(self) -> Client:
         """A client with the same credential whose requests name no namespace."""
         from tickwise.sdk.client import Client
 
-        return Client(self.target.url, self._credential, trust=self.trust)
+        return Client(self.target.url, self.credential, trust=self.trust)
 
     @property
-    def _credential(self) -> str | Callable[[], str] | None:
+    def credential(self) -> str | Callable[[], str] | None:
         """The key of the requests; of a sign-in, the function that gives the access token of the moment."""
         from functools import partial
 
@@ -144,10 +162,52 @@ class Session:
         click.echo(safe_lines(text), err=True)
 
     def show_json(self, value: Any) -> None:
-        """The one JSON value of the command."""
+        """The one JSON value of the command, with the members that were asked for. Raises `click.UsageError` for one
+        that it does not have."""
         import json
 
+        if self.json_fields:
+            from tickwise.cli.terminal.members import with_members
+
+            value = with_members(value, self.json_fields)
         click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+    @property
+    def width(self) -> int | None:
+        """The cells of a line of stdout; None: any number, as in a pipe. `COLUMNS` says it anywhere."""
+        if self.view_width is not None:
+            return self.view_width
+        if self.is_wide:
+            return None
+        said = self.environ.get("COLUMNS", "")
+        if said.isdecimal() and int(said) > 0:
+            return int(said)
+        if not sys.stdout.isatty():
+            return None
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns or USUAL_WIDTH
+        except OSError:
+            return USUAL_WIDTH
+
+    def short(self, identifier: Any) -> str:
+        """An id in a table: its random end where a line has a width, else all of it."""
+        text = str(identifier)
+        return text if self.width is None else text[-SHORT_ID:]
+
+    def age(self, text: str | None, *, seen_at: float | None = None) -> str:
+        """A time of the API in a table: `16s ago` where a line has a width, else as `time` says it."""
+        from tickwise.cli import moments
+
+        at = moments.instant(text)
+        if at is None:
+            return ""
+        return self.time(text, seen_at=seen_at) if self.width is None else moments.age(at, seen_at or moments.now())
+
+    def span(self, seconds: float) -> str:
+        """A length of time in a table."""
+        from tickwise.cli import moments
+
+        return moments.length(seconds) if self.width is None else moments.span(seconds)
 
     def colour(self, stream: Any) -> bool:
         """Check whether to write colours to the stream: on a terminal, unless NO_COLOR forbids it."""
@@ -176,15 +236,44 @@ def _remember(attribute: str) -> Callable[[click.Context, click.Parameter, Any],
     return keep
 
 
+def _remember_json(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    session = context.ensure_object(Session)
+    session.as_json = True
+    if value != EVERYTHING:
+        session.json_fields = _names("--json", value)
+
+
 def json_option(command: Decorated) -> Decorated:
-    """`--json`, for commands that talk to no server."""
+    """`--json [FIELD,…]`, for commands that talk to no server."""
     return click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_remember("as_json"),
-        help="Write one JSON value to stdout.",
-    )(command)
+        "--json", is_flag=False, flag_value=EVERYTHING, metavar="[FIELD,…]", expose_value=False,
+        callback=_remember_json, help="Write one JSON value to stdout; of objects these fields alone.",
+    )(command)  # fmt: skip
+
+
+def with_json_fields(words: Sequence[str]) -> list[str]:
+    """The words of a command line, `--json` in the form that the parser knows. What follows it is its fields if it has
+    a comma, or if the command is a list, which takes no argument; `--json=name` is one field anywhere."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*found, word, *rest]
+        if word == "--json":
+            is_said = bool(rest) and _FIELDS.fullmatch(rest[0]) is not None and ("," in rest[0] or "list" in found)
+            word = f"--json={rest.pop(0) if is_said else EVERYTHING}"
+        found.append(word)
+    return found
+
+
+def _names(option: str, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise click.UsageError(f"{option} {text!r}: write names with commas between them")
+    return names
 
 
 def data_dir_option(command: Decorated) -> Decorated:
@@ -231,6 +320,33 @@ def view_options(command: Decorated) -> Decorated:
     )(command)  # fmt: skip
     command = utc_option(command)
     return server_options(command)
+
+
+def list_options(command: Decorated) -> Decorated:
+    """`-o wide` and `--columns`, and the options of every view: for commands that show a table."""
+    for option in (
+        click.option(
+            "--columns", metavar="NAME,…", expose_value=False, callback=_remember_columns,
+            help="Show these columns, in this order, such as name,status.",
+        ),
+        click.option(
+            "--output", "-o", type=click.Choice(["wide"]), expose_value=False, callback=_remember_wide,
+            help="wide: whole ids and times, all columns, nothing shortened.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return view_options(command)
+
+
+def _remember_columns(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        names = [name.lower().replace("-", "_").replace(" ", "_") for name in _names("--columns", value)]
+        context.ensure_object(Session).columns = names
+
+
+def _remember_wide(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Session).is_wide = True
 
 
 def utc_option(command: Decorated) -> Decorated:

@@ -324,7 +324,11 @@ def when_options(command: Decorated) -> Decorated:
     """`--now`, `--at`, `--in`, `--cron`, `--every`, `--on-demand`, and the job's `--timezone`."""
     options: list[Callable[[Decorated], Decorated]] = [
         click.option("--now", is_flag=True, help="Once, now."),
-        click.option("--at", metavar="TIME", help="Once, at a time: '2027-01-31 10:00', 'tomorrow 10:00', RFC 3339."),
+        click.option(
+            "--at",
+            metavar="TIME",
+            help="Once, at a time: '2027-01-31 10:00', 'tomorrow 10:00', 'friday 3am', RFC 3339.",
+        ),
         click.option("--in", "in_", metavar="DURATION", help="Once, after a while: 90s, 5m, 1h30m."),
         click.option("--cron", metavar="LINE", help="By a cron line: '*/5 * * * *', @daily."),
         click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d."),
@@ -338,8 +342,8 @@ def when_options(command: Decorated) -> Decorated:
     return command
 
 
-def schedule(session: Session, when: When) -> dict[str, Any]:
-    """The fields of a job that say when. Raises `click.UsageError`."""
+def schedule(session: Session, when: When, *, zone: str | None = None) -> dict[str, Any]:
+    """The fields of a job that say when. `zone`: that of the job that is changed. Raises `click.UsageError`."""
     given = when.given()
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other: a job has one schedule.")
@@ -351,10 +355,13 @@ def schedule(session: Session, when: When) -> dict[str, Any]:
         body |= {"schedule_type": "CRON", "cron_expression": when.cron}
         blame(session, "/cron_expression", "--cron", when.cron)
     elif when.every:
-        body |= {"schedule_type": "INTERVAL", "interval_seconds": duration_seconds("--every", when.every)}
+        body |= {
+            "schedule_type": "INTERVAL",
+            "interval_seconds": duration_seconds("--every", when.every, needs_unit=True),
+        }
         blame(session, "/interval_seconds", "--every", when.every)
     elif when.at or when.in_:
-        body |= {"schedule_type": "FUTURE", "schedule_time": _point(when)}
+        body |= {"schedule_type": "FUTURE", "schedule_time": _point(session, when, zone)}
         blame(session, "/schedule_time", "--at" if when.at else "--in", when.at or when.in_)
     elif when.now:
         body["schedule_type"] = "IMMEDIATE"
@@ -364,21 +371,25 @@ def schedule(session: Session, when: When) -> dict[str, Any]:
     return body
 
 
-def duration_seconds(option: str, text: str) -> float:
+def duration_seconds(option: str, text: str, *, needs_unit: bool = False) -> float:
+    """The length of time that an option says. Raises `click.UsageError`."""
     try:
-        return moments.duration_seconds(text)
+        return moments.duration_seconds(text, needs_unit=needs_unit)
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 
-def _point(when: When) -> str:
+def _point(session: Session, when: When, zone: str | None) -> str:
+    """The time of a job: on the clock that it names, else on that of the job it changes, else on this machine's. A job
+    that was given no zone has UTC, which is nobody's clock."""
     at = moments.now()
     if when.in_:
-        found = moments.moment(f"{duration_seconds('--in', when.in_)}s", None, at)
-    else:
-        try:
-            zone = moments.zone_named(when.timezone) if when.timezone else None
-            found = moments.moment(when.at or "", zone, at)
-        except moments.UnreadableTime as error:
-            raise click.UsageError(f"--at: {error}") from None
+        seconds = duration_seconds("--in", when.in_, needs_unit=True)
+        return moments.written(at + seconds)
+    named = when.timezone or (zone if zone != "UTC" else None)
+    try:
+        clock = moments.zone_named(named) if named else None
+        found = moments.moment(when.at or "", clock, at, tell=session.note)
+    except moments.UnreadableTime as error:
+        raise click.UsageError(f"--at: {error}") from None
     return found.isoformat()

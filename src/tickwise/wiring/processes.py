@@ -88,14 +88,19 @@ def run_recorder(settings: Settings) -> int:
     return _run(settings, _recorder, "tickwise-recorder")
 
 
-def db_upgrade(settings: Settings, executor_role: str | None = None, service_roles: Sequence[str] = ()) -> str:
+def db_upgrade(
+    settings: Settings,
+    executor_role: str | None = None,
+    service_roles: Sequence[str] = (),
+    tell: Callable[[int, int], None] = lambda _done, _of: None,
+) -> str:
     """Bring the schema of the given database to what this program needs; the version that it has then. The roles have
-    their rights as soon as the schema is there: a process that waits for it starts at that moment. Raises
-    `Misconfigured`."""
+    their rights as soon as the schema is there: a process that waits for it starts at that moment. `tell`
+    hears after each step how many of how many are done. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_all, upgrade
 
     grant = partial(grant_all, executor_role=executor_role, service_roles=service_roles)
-    return asyncio.run(upgrade(given_database(settings), grant))
+    return asyncio.run(upgrade(given_database(settings), grant, tell))
 
 
 def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:

@@ -59,7 +59,7 @@ async def test_a_rule_is_answered_with_all_its_fields(here: Scene) -> None:
 
 
 async def test_jobs_are_named_by_id_key_or_name(here: Scene) -> None:
-    """A name of several jobs names none."""
+    """A name of several jobs names none, unless all but one are cancelled."""
     first = await here.create(name="a", cron="0 * * * *", key="k")
     assert [first] == (await stored(here, name="1", jobs=["k"]))["jobs"]
     assert [first] == (await stored(here, name="2", jobs=[first, "a"]))["jobs"]
@@ -68,6 +68,8 @@ async def test_jobs_are_named_by_id_key_or_name(here: Scene) -> None:
     assert "/jobs/0" == refused["pointer"]
     assert first in refused["detail"]
     assert second in refused["detail"]
+    await here.ask("DELETE", f"/jobs/{second}", 200)
+    assert [first] == (await stored(here, name="3", jobs=["a"]))["jobs"]
     refused = await here.ask("POST", "/notification-rules", 422, {**RULE, "jobs": [NOTHING]})
     assert ("/jobs/0", "job_unknown") == (refused["pointer"], refused["code"])
 

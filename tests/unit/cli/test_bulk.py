@@ -98,4 +98,5 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     with serving(matches(2), ACCEPTED, progress(1), progress(2, "done")) as server:
         monkeypatch.setattr(sys, "stderr", screen)
         assert 0 == typed(monkeypatch, "y\n", server.url)
-    assert "\r1 of 2 \r2 of 2 \n" in screen.getvalue()
+    shown = screen.getvalue()
+    assert 0 < shown.index("1/2") < shown.index("2/2")

@@ -24,9 +24,9 @@ DOCUMENTS = (
     "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
 )  # fmt: skip
 _COMMAND = re.compile(
-    r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|run|jobs|runs|tasks|schedule|simulate|import|export|"
-    r"calendars|windows|db|api|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|broker|dead-letters|"
-    r"operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|notices|"
+    r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|status|top|completion|run|jobs|runs|tasks|schedule|simulate|import|"
+    r"export|calendars|windows|db|api|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|broker|"
+    r"dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|notices|"
     r"status-pages)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "tracing"))

@@ -97,6 +97,17 @@ def test_a_command_with_a_typo_is_answered_with_the_right_one(capsys: pytest.Cap
     assert "jobs" in capsys.readouterr().err.split("Did you mean")[1]
 
 
+@pytest.mark.parametrize("group", ["jobs", "runs", "stops"])
+def test_the_help_of_a_group_has_whole_sentences(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each of its commands, however long they are."""
+    assert 0 == main([group, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    command = root.get_command(click.Context(root), group)
+    assert isinstance(command, click.Group)
+    for below in command.commands.values():
+        assert " ".join((below.help or "?").partition("\n\n")[0].split()) in shown
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_its_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Without that shell being installed."""

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.cli.loopback import Loopback, Reply, serving
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.imports.import_jobs import MAX_BYTES, MAX_ROUNDS, ImportOutcome, differences, store
+from tickwise.cli.terminal.progress import unseen
 from tickwise.sdk.client import Client, ProblemError
 
 FIRST = {"key": "a", "name": "first", "cron_expression": "0 3 * * *", "misfire": {"mode": "skip"}}
@@ -34,7 +35,7 @@ WRONG = {"status": 422, "code": "invalid", "detail": "no such queue", "pointer":
 def outcomes(*replies: Reply) -> tuple[list[tuple[str, ...]], Loopback]:
     """What became of both bodies, and what the server received."""
     with serving(*replies) as server, Client(server.url, "key") as client:
-        return [(each.outcome.value, *each.fields) for each in store(client, [FIRST, SECOND])], server
+        return [(each.outcome.value, *each.fields) for each in store(client, [FIRST, SECOND], unseen)], server
 
 
 def test_all_go_in_one_atomic_batch() -> None:
@@ -97,13 +98,13 @@ def test_more_bytes_than_a_transaction_takes_are_refused_before_anything_is_sent
     """There is no server to be asked."""
     large = {"key": "a", "name": "x" * (MAX_BYTES + 1)}
     with Client("http://127.0.0.1:1", None) as client, pytest.raises(CommandFailure, match="at most 32 MB"):
-        store(client, [large])
+        store(client, [large], unseen)
 
 
 def test_nothing_is_nothing() -> None:
     """No request is sent for it."""
     with Client("http://127.0.0.1:1", None) as client:
-        assert [] == store(client, [])
+        assert [] == store(client, [], unseen)
 
 
 @pytest.mark.parametrize(

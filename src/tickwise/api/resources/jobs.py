@@ -30,7 +30,7 @@ from tickwise.api.merging import MERGE_PATCH, patched
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
-from tickwise.api.resources.runs import Cursor, Limit, RunsOfJobQuery, runs_page
+from tickwise.api.resources.runs import ENDING, Cursor, Limit, RunsOfJobQuery, check_alone, runs_page
 from tickwise.api.resources.written import JobWrittenView, check_tags, job_written, reads_jobs
 from tickwise.api.spelling import as_spelled
 from tickwise.api.wire import (
@@ -91,6 +91,20 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     owner: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
     next_run_after: Time | UnsetType = UNSET
     next_run_before: Time | UnsetType = UNSET
+    job_id: Annotated[
+        list[UUID], Meta(max_length=40, description="Any of these jobs; may be given several times.")
+    ] = []
+    id_end: (
+        Annotated[
+            str,
+            Meta(
+                pattern=ENDING,
+                description="The last characters of its id, as the command line shows it. Looked for among jobs that "
+                "recur or are planned, and those of the last day. Goes alone, but for `limit`, and has one page.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET
 
@@ -249,6 +263,10 @@ async def job_by_key(call: Call) -> Reply:
 async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
+    if said.id_end is not UNSET:
+        check_alone(said, "id_end", "limit")
+        ending = await call.control.jobs.ending_with(call.principal, said.id_end, said.limit)
+        return answer(200, [job_view(row, await call.control.jobs.warnings(call.principal, row)) for row in ending])
     place = cursor_place(said.cursor)
     is_rest = place is not None and place.is_rest
     rows = await call.control.jobs.search(
@@ -257,6 +275,7 @@ async def jobs_list(call: Call) -> Reply:
             namespace=call.principal.namespace,
             name=given(said.name),
             key=given(said.key),
+            ids=said.job_id,
             labels=labels_of(said.label),
             statuses=said.status,
             schedule_type=given(said.schedule_type),

@@ -70,6 +70,8 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
 
+ENDING: Final = r"^[0-9a-f-]{4,36}$(?!\n)"
+"""The end of an id, as it is written."""
 ExecutorId = Annotated[
     str, Meta(pattern=r"^\d{1,18}$(?!\n)", description="The executor that has the run, or had it last.")
 ]
@@ -103,6 +105,25 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
         list[str], Meta(max_length=20, description="name=value, of its job; may be given several times.")
     ] = []
     queue: Annotated[Text, Meta(description="Of its job.")] | UnsetType = UNSET
+    id_end: (
+        Annotated[
+            str,
+            Meta(
+                pattern=ENDING,
+                description="The last characters of its id, as the command line shows it. Looked for among runs under "
+                "way and those of the last day. Goes alone, but for `limit`; there is no further page.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    latest_of: Annotated[
+        list[UUID],
+        Meta(
+            max_length=40,
+            description="The latest run of each of these jobs, without its error and result; may be given several "
+            "times. Goes alone.",
+        ),
+    ] = []
 
 
 class RunCountsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -153,9 +174,26 @@ async def runs_page(call: Call, job_id: UUID | None) -> Reply:
     return answer(200, [run_view(row) for row in rows[: said.limit]], headers=page_links(call, goes_on))
 
 
+def check_alone(said: msgspec.Struct, name: str, *beside: str) -> None:
+    """Raise `BadParameter` if anything but these parameters was sent."""
+    others = set(said.__struct_fields__) - {name, *beside}
+    sent = sorted(field for field in others if getattr(said, field) not in (UNSET, []))
+    if sent:
+        raise BadParameter(f"{name} goes without {', '.join(sent)}", parameter=sent[0])
+
+
 async def runs_list(call: Call) -> Reply:
     """A page of runs."""
-    return await runs_page(call, given(call.query.job_id))
+    said: RunsQuery = call.query
+    if said.id_end is not UNSET:
+        check_alone(said, "id_end", "limit")
+        found = await call.control.runs.ending_with(call.principal, said.id_end, said.limit)
+        return answer(200, [run_view(row) for row in found])
+    if said.latest_of:
+        check_alone(said, "latest_of", "limit")
+        latest = await call.control.runs.latest(call.principal, said.latest_of, 1)
+        return answer(200, [run_view(row) for rows in latest.values() for row in rows])
+    return await runs_page(call, given(said.job_id))
 
 
 async def run_counts(call: Call) -> Reply:

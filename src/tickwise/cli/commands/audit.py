@@ -17,8 +17,9 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
-from tickwise.cli.session import Session, data_dir_option, json_option, view_options
+from tickwise.cli.lookup.endings import is_id
+from tickwise.cli.session import Session, data_dir_option, json_option, list_options, view_options
+from tickwise.cli.terminal.columns import TableColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,10 @@ MAX_TARGETS: Final = 21
 CHANGE_CHARACTERS: Final = 60
 VALUE_CHARACTERS: Final = 24
 PRIVATE_FILE: Final = 0o600
+ENTRIES: Final = (
+    TableColumn("AT", 0), TableColumn("NAMESPACE", 9), TableColumn("ACTION", 1), TableColumn("BY", 2),
+    TableColumn("ABOUT", 3), TableColumn("CHANGED", 4), TableColumn("FROM", 8),
+)  # fmt: skip
 
 
 @click.group()
@@ -61,7 +66,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @audit.command("list")
 @_filters
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="The most entries to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None:
     """List entries, the newest first.
@@ -80,18 +85,17 @@ def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None
         return
     rows = [
         (
-            session.time(each["at"]),
+            session.age(each["at"]),
             each["namespace"],
             each["action"],
             _who(each),
-            _thing(each),
+            _thing(session, each),
             change_text(each),
             each["caller"]["address"],
         )
         for each in found
     ]
-    head = ("AT", "NAMESPACE", "ACTION", "BY", "ABOUT", "CHANGED", "FROM")
-    output.table(session, head, rows, empty="No entries.")
+    output.table(session, ENTRIES, rows, empty="No entries.")
 
 
 def _newest_first(each: Json) -> tuple[float, int]:
@@ -331,7 +335,8 @@ def _who(each: Json) -> str:
     return caller["name"] or str(caller["kind"])
 
 
-def _thing(each: Json) -> str:
+def _thing(session: Session, each: Json) -> str:
     if each["target"] is not None:
-        return f"{each['target_kind']} {each['target']}"
+        target = session.short(each["target"]) if is_id(str(each["target"])) else each["target"]
+        return f"{each['target_kind']} {target}"
     return f"{len(each['targets'])} of {each['target_kind']}" if each["targets"] else str(each["target_kind"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import click
@@ -10,7 +9,8 @@ import click
 from tickwise.cli import moments, output, times, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.labels import read_labels
-from tickwise.cli.session import Session, server_options, view_options
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.session import Session, list_options, server_options, view_options
 
 
 def _checked_name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -115,11 +115,11 @@ def _show_stored(session: Session, stored: dict[str, Any], what: str) -> None:
 
 @calendars.command("list")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_calendars(session: Session, limit: int) -> None:
     """List calendars, by name."""
-    found = _pages(session, "/calendars", limit)
+    found, more = first_of(session, "/calendars", {}, limit, page=100)
     if session.as_json:
         session.show_json(found)
         return
@@ -129,16 +129,17 @@ def list_calendars(session: Session, limit: int) -> None:
     output.table(
         session, ("CALENDAR", "TIMEZONE", "ENTRIES", "FROM", "CHANGED"), rows,
         empty="No calendars. The first one: tickwise calendars put weekend --weekly sat,sun",
+        more=more,
     )  # fmt: skip
 
 
 @windows.command("list")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_windows(session: Session, limit: int) -> None:
     """List maintenance windows, by name."""
-    found = _pages(session, "/windows", limit)
+    found, more = first_of(session, "/windows", {}, limit, page=100)
     if session.as_json:
         session.show_json(found)
         return
@@ -149,12 +150,8 @@ def list_windows(session: Session, limit: int) -> None:
     output.table(
         session, ("WINDOW", "TIMEZONE", "JOBS WITH", "ACTION", "REASON", "CHANGED"), rows,
         empty="No maintenance windows. The first one: tickwise windows put NAME --cron '0 2 * * 0' --duration 3h",
+        more=more,
     )  # fmt: skip
-
-
-def _pages(session: Session, path: str, limit: int) -> list[dict[str, Any]]:
-    pages = session.client.pages(path, {"limit": min(limit, 100)})
-    return list(islice((each for page in pages for each in page), limit))
 
 
 def _source(calendar: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import click
 
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
+from tickwise.cli.terminal.progress import progress
 
 
 @click.group()
@@ -47,7 +48,8 @@ def upgrade(
     from tickwise.wiring import processes
 
     settings = config.load(session.environ, {"database_url": database_url})
-    revision = processes.db_upgrade(settings, executor_role, service_roles)
+    with progress("steps", quiet=session.as_json) as tell:
+        revision = processes.db_upgrade(settings, executor_role, service_roles, tell)
     if session.as_json:
         session.show_json({"revision": revision, "executor_role": executor_role, "service_roles": service_roles})
         return

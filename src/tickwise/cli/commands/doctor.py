@@ -61,7 +61,8 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
         session.show_json(findings)
     else:
         rows = [(found["level"], found["name"], found["detail"], found["advice"] or "") for found in findings]
-        output.table(session, ("LEVEL", "CHECK", "FOUND", "ADVICE"), rows, empty="Nothing was checked.")
+        titles = ("LEVEL", "CHECK", "FOUND", "ADVICE")
+        output.entries(session, titles, rows, lead=2, empty="Nothing was checked.")
     return Exit.JOB_FAILED if any(found["level"] == "error" for found in findings) else Exit.OK
 
 

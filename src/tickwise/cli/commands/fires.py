@@ -6,7 +6,9 @@ These are commands of `tickwise jobs`, which lists them.
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any, Final
 
@@ -14,18 +16,22 @@ import click
 
 from tickwise.cli import job_fields, moments, output, rules, work
 from tickwise.cli.failures import Exit
+from tickwise.cli.following import FINAL
 from tickwise.cli.labels import read_labels
-from tickwise.cli.references import is_id
+from tickwise.cli.lookup.completion import JOB
+from tickwise.cli.lookup.endings import is_id
 from tickwise.cli.references import job_id as resolve
-from tickwise.cli.session import Session, server_options, utc_option, view_options
+from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
+from tickwise.cli.terminal.progress import progress
 from tickwise.domain.job_fields import SCHEDULE_FIELDS
 
 MAX_COUNTED: Final = 1_000
 """The most occurrences that the server counts, and runs at once."""
+WAIT_SECONDS: Final = 1.0
 
 
 @click.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JOB)
 @work.when_options
 @rules.rule_options
 @job_fields.options(SCHEDULE_FIELDS)
@@ -73,9 +79,8 @@ def show_preview(session: Session, found: dict[str, Any]) -> None:
     session.say(output.safe(found["explanation"]))
     seen_at = moments.now()
     rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
-    output.table(
-        session, ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK"), rows, empty="It will never run again."
-    )
+    titles = ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK")
+    output.entries(session, titles, rows, lead=3, empty="It will never run again.")
     for warning in found["warnings"]:
         session.note(f"Warning: {output.safe(warning)}")
 
@@ -90,22 +95,20 @@ def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, 
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'yesterday 03:00', 2h (ago).  [a day ago]")
 @click.option("--to", "end", metavar="TIME", help="To this one: 'tomorrow 10:00', 2h (from now).  [in a day]")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def occurrences(session: Session, job: str, *, start: str | None, end: str | None, limit: int) -> None:
     """Show a job's time line: what ran, what was skipped and why, what is held back, and what comes."""
-    query = {}
+    query, identifier = {}, resolve(session, job)
     if start:
-        query["from"] = instant(session, "--from", start, ago=True)
+        query["from"] = instant(session, "--from", start, ago=True, job=identifier)
     if end:
-        query["to"] = instant(session, "--to", end)
-    pages = session.client.pages(
-        f"/jobs/{resolve(session, job)}/occurrences", {**query, "limit": min(limit, MAX_COUNTED)}
-    )
+        query["to"] = instant(session, "--to", end, job=identifier)
+    pages = session.client.pages(f"/jobs/{identifier}/occurrences", {**query, "limit": min(limit, MAX_COUNTED)})
     found = list(islice((each for page in pages for each in page), limit + 1))
     if len(found) > limit:
         found.pop()
@@ -122,16 +125,17 @@ def occurrences(session: Session, job: str, *, start: str | None, end: str | Non
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--at", metavar="TIME", help="At this time, past or to come: 'yesterday 03:00', 2h (ago).  [now]")
 @view_options
 @click.pass_obj
 def explain(session: Session, job: str, at: str | None) -> None:
     """Say why a job did, or did not, run at a time; or why it does not run now."""
-    from tickwise.cli.commands.runs import past, show_explanation
+    from tickwise.cli.commands.runs import show_explanation
 
-    work.blame(session, "?at", "--at", at or "")
-    found = session.client.job_explain(resolve(session, job), at=past(session, "--at", at))
+    identifier = resolve(session, job)
+    asked = None if at is None else instant(session, "--at", at, ago=True, job=identifier)
+    found = session.client.job_explain(identifier, at=asked)
     show_explanation(session, found)
     if found["run_id"] is not None:
         session.note(f"More of it: tickwise runs show {found['run_id']}")
@@ -145,16 +149,17 @@ def _occurrence(session: Session, each: dict[str, Any], seen_at: float) -> tuple
     if each["occurrences"] > 1:
         count = f"{each['occurrences']} to {moments.absolute(moments.instant(each['until']) or 0.0, session.zone)}"
     return (
-        session.time(each["nominal_time"], seen_at=seen_at), each["outcome"], count, each["run_id"] or "–",
-        "; ".join(filter(None, notes)),
+        session.time(each["nominal_time"], seen_at=seen_at), each["outcome"], count,
+        session.short(each["run_id"] or "–"), "; ".join(filter(None, notes)),
     )  # fmt: skip
 
 
-def instant(session: Session, option: str, text: str, *, ago: bool = False) -> str:
-    """A time that a person wrote, as the API takes it; without an offset it is on the viewer's clock. A duration counts
-    from now, with `ago` into the past."""
+def instant(session: Session, option: str, text: str, *, ago: bool = False, job: str | None = None) -> str:
+    """A time that a person wrote, as the API takes it; without an offset it is on the viewer's clock, or, about a job
+    that has a zone of its own, on that. A duration counts from now, with `ago` into the past. `job`: its id."""
     try:
-        found = moments.moment(text, session.zone, moments.now(), ago=ago).isoformat()
+        zone = session.zone if job is None else _zone_of(session, job, text)
+        found = moments.moment(text, zone, moments.now(), ago=ago, tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
     work.blame(session, f"/{option.removeprefix('--').replace('-', '_')}", option, text)
@@ -162,11 +167,22 @@ def instant(session: Session, option: str, text: str, *, ago: bool = False) -> s
     return found
 
 
+def _zone_of(session: Session, job: str, text: str) -> tzinfo | None:
+    """The clock on which a time about a job is meant: the job's, unless it is UTC or the person named one."""
+    if session.zone is not None or not moments.is_wall_time(text):
+        return session.zone
+    name = session.client.job_get(job).get("timezone") or "UTC"
+    if name == "UTC":
+        return session.zone
+    session.note(f"{text} is read in {name}, the zone of the job; --timezone and --utc name another.")
+    return moments.zone_named(name)
+
+
 # ---------------------------------------------------------------------------------------------------- one of them
 
 
 @click.command("skip-next")
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--reason", help="The reason of the skip; kept on record.")
 @view_options
 @click.pass_obj
@@ -178,14 +194,15 @@ def skip_next(session: Session, job: str, reason: str | None) -> None:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--until", required=True, metavar="TIME", help="The new time: 'tomorrow 10:00', 2h.")
 @view_options
 @click.pass_obj
 def snooze(session: Session, job: str, until: str) -> None:
     """Let a job's next run by schedule start later; the schedule stays as it is."""
-    body = {"until": instant(session, "--until", until)}
-    _show_moved(session, session.client.job_snooze(resolve(session, job), body))
+    identifier = resolve(session, job)
+    body = {"until": instant(session, "--until", until, job=identifier)}
+    _show_moved(session, session.client.job_snooze(identifier, body))
 
 
 def _show_moved(session: Session, moved: dict[str, Any]) -> None:
@@ -205,7 +222,7 @@ def _show_moved(session: Session, moved: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--from", "start", required=True, metavar="TIME", help="The first time that is run: a time, or 2d (ago).")
 @click.option("--to", "end", required=True, metavar="TIME", help="The last one: a time, or 2h (ago).")
 @click.option(
@@ -216,6 +233,7 @@ def _show_moved(session: Session, moved: dict[str, Any]) -> None:
 @click.option("--limit", type=click.IntRange(1, MAX_COUNTED), metavar="N", help="Only the first so many.")
 @work.payload_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Wait until its runs have ended; the exit code tells how.")
 @view_options
 @click.pass_obj
 def backfill(
@@ -228,6 +246,7 @@ def backfill(
     overlap: str | None,
     limit: int | None,
     yes: bool,
+    wait: bool,
     **said: Any,
 ) -> int:
     """Run a job for past times of its schedule, the earliest first.
@@ -237,8 +256,8 @@ def backfill(
     """
     identifier = resolve(session, job)
     body: dict[str, Any] = {
-        "from": instant(session, "--from", start, ago=True),
-        "to": instant(session, "--to", end, ago=True),
+        "from": instant(session, "--from", start, ago=True, job=identifier),
+        "to": instant(session, "--to", end, ago=True, job=identifier),
     }
     payload = work.payload(session, said["params"], said["payload"])
     for name, value in (("overlap", overlap), ("limit", limit), ("payload", payload)):
@@ -250,17 +269,38 @@ def backfill(
         return Exit.OK
     asked = session.client.job_backfill(identifier, body)
     if session.as_json:
-        session.show_json(asked)
-        return Exit.OK
+        ended = _await_backfill(session, asked) if wait else {}
+        session.show_json({**asked, "ended": ended} if wait else asked)
+        return _backfill_code(ended)
     first, last = (moments.absolute(moments.instant(asked[name]) or 0.0, session.zone) for name in ("first", "last"))
     session.say(f"{_runs(asked['count'])} asked for, from {first} to {last}.")
     if asked["closed"]:
         session.note(f"{asked['closed']} more times are left out: calendars close them.")
     if asked["more"]:
         session.note(f"There are more; go on with --from after {last}.")
+    if wait:
+        ended = _await_backfill(session, asked)
+        session.say(f"They have ended: {', '.join(f'{runs} {state}' for state, runs in ended.items())}.")
+        return _backfill_code(ended)
     session.say(f"Its runs: tickwise runs list --job {identifier} --backfill {asked['backfill_id']}")
     session.say(f"To stop it: tickwise jobs backfill-cancel {identifier} {asked['backfill_id']}")
     return Exit.OK
+
+
+def _await_backfill(session: Session, asked: dict[str, Any]) -> dict[str, int]:
+    """Wait until the runs of a backfill have ended; how many ended in which state."""
+    query = {"origin": asked["backfill_id"], "status": sorted(FINAL), "limit": 500}
+    with progress("runs", asked["count"], quiet=session.as_json) as tell:
+        while True:
+            states = Counter(run["status"] for page in session.client.pages("/runs", query) for run in page)
+            tell(states.total())
+            if states.total() >= asked["count"]:
+                return dict(states)
+            moments.pause(WAIT_SECONDS)
+
+
+def _backfill_code(ended: Mapping[str, int]) -> Exit:
+    return Exit.JOB_FAILED if set(ended) - {"SUCCESS"} else Exit.OK
 
 
 def _is_wanted(session: Session, identifier: str, body: dict[str, Any]) -> bool:
@@ -283,7 +323,7 @@ def _runs(count: int) -> str:
 
 
 @click.command("backfill-cancel")
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.argument("backfill")
 @view_options
 @click.pass_obj

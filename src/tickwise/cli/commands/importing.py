@@ -19,6 +19,7 @@ from tickwise.cli.imports.import_surroundings import import_options, surrounded
 from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
 from tickwise.cli.imports.repeated import RepeatedSentences
 from tickwise.cli.session import Decorated, Session, server_options
+from tickwise.cli.terminal.progress import progress
 
 if TYPE_CHECKING:
     from tickwise.cli.imports.import_jobs import Stored
@@ -199,7 +200,8 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
 
         found = found if mode.notify is not None else with_mail_channels(session.client, found)
         bodies = [each.entry.job for each in found if each.entry.job is not None]
-        stored = dict(zip(places, store(session.client, bodies), strict=True))
+        with progress("jobs", len(bodies), quiet=session.as_json) as tell:
+            stored = dict(zip(places, store(session.client, bodies, tell), strict=True))
         early = _paused(session, stored) if mode.paused else []
     if session.as_json:
         session.show_json({"entries": [_as_json(each, stored.get(place), several) for place, each in enumerate(found)]})
@@ -223,8 +225,10 @@ def _paused(session: Session, stored: dict[int, Stored]) -> list[str]:
     from tickwise.cli.imports.import_jobs import ImportOutcome
 
     new = [each.job_id for each in stored.values() if each.outcome is ImportOutcome.CREATED]
-    for job_id in new:
-        session.client.job_pause(job_id, {"reason": "imported with --paused"})
+    with progress("paused", len(new), quiet=session.as_json) as tell:
+        for done, job_id in enumerate(new):
+            tell(done)
+            session.client.job_pause(job_id, {"reason": "imported with --paused"})
     return [job_id for job_id in new if session.client.job_runs(job_id, limit=1)]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import islice
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -12,11 +13,16 @@ import click
 from tickwise.cli import bulk, job_fields, labels, moments, output, policies, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
+from tickwise.cli.lookup.completion import JOB
+from tickwise.cli.lookup.next_runs import next_run_of, with_next_runs
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
-from tickwise.cli.session import Session, server_options, utc_option, view_options
+from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
+from tickwise.cli.views.jobs import fields, job_table, says_something
+from tickwise.cli.views.runs import run_table
 from tickwise.domain.job_fields import JOB_FIELDS
-from tickwise.domain.pauses import pause_in_words
 
 _NOT_TO_EDIT = frozenset(
     {
@@ -29,7 +35,6 @@ _OF_SCHEDULE = frozenset({"schedule_type", "schedule_time", "cron_expression", "
 """Each of these fields makes a new schedule …"""
 _WITH_SCHEDULE = ("timezone", "start_at", "end_at", "max_runs", "dst")
 """… which has none of these unless they are sent with it."""
-PAUSE_TIMES: Final = ("paused_at", "pause_until")
 _SHOWN_OF_MANY = 20
 TASK_FILE: Final = "--task-file"
 """In an edit `--file` holds the changed fields."""
@@ -39,7 +44,7 @@ TASK_FILE: Final = "--task-file"
 def jobs() -> None:
     """Create, look at and change jobs.
 
-    JOB is a job's id, its key, or its name if only one job has it.
+    JOB is a job's id, its key, its name if only one job has it, or the end of its id, as lists show it.
     """
 
 
@@ -78,10 +83,23 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     if session.as_json:
         session.show_json(created)
         return Exit.OK
-    session.say(f"Job {created['job_id']} {taken_in(created)}.")
+    session.say(f"Job {session.short(created['job_id'])} {taken_in(created)}.")
+    if not is_pending(created):
+        _say_when(session, str(created["job_id"]))
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
+
+
+def _say_when(session: Session, job_id: str) -> None:
+    """Say when the job runs, to a caller that may look at it."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        session.say(when_it_runs(session, session.client.job_get(job_id), job_id))
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
 
 
 def _task_of(job: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +139,7 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @click.option("--owner", help="The owner of the job.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("--all", "everything", is_flag=True, help="All of them, however many.")
-@view_options
+@list_options
 @click.pass_obj
 def list_jobs(
     session: Session,
@@ -133,107 +151,47 @@ def list_jobs(
     **filters: Any,
 ) -> None:
     """List jobs, newest first."""
-    query = {**filters, "label": list(wanted_labels) or None, "limit": 500 if everything else min(limit, 500)}
+    query = {**filters, "label": list(wanted_labels) or None}
     query["status"] = [status.upper() for status in statuses] or None
     for status in statuses:
         work.blame(session, "?status", "--status", status.upper())
     query["schedule_type"] = query["schedule_type"] and query["schedule_type"].upper()
     work.blame(session, "?schedule_type", "--type", query["schedule_type"])
-    pages = session.client.pages("/jobs", query)
-    found = list(islice((job for page in pages for job in page), None if everything else limit))
+    if everything:
+        found, more = list(chain.from_iterable(session.client.pages("/jobs", {**query, "limit": 500}))), None
+    else:
+        found, more = first_of(session, "/jobs", query, limit)
     if session.as_json:
         session.show_json(found)
         return
-    seen_at = moments.now()
-    rows = [(job["job_id"], job["name"], job["status"], when(job), _next(session, job, seen_at)) for job in found]
-    output.table(
-        session, ("JOB", "NAME", "STATUS", "WHEN", "NEXT RUN"), rows,
-        empty="No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'",
-    )  # fmt: skip
-
-
-def when(job: dict[str, Any]) -> str:
-    """A job's schedule in a few words."""
-    kind = job["schedule_type"]
-    zone = job.get("timezone") or "UTC"
-    if kind == "CRON":
-        return f"{job['cron_expression']}" + (f" ({zone})" if zone != "UTC" else "")
-    if kind == "INTERVAL":
-        return f"every {moments.length(job['interval_seconds'])}"
-    if kind == "ON_DEMAND":
-        return "on demand"
-    return "once, at once" if kind == "IMMEDIATE" else "once"
-
-
-def _next(session: Session, job: dict[str, Any], seen_at: float) -> str:
-    return session.time(job["next_run_at"], seen_at=seen_at) if job.get("next_run_at") else "–"
+    empty = "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
+    job_table(session, with_next_runs(session, found), empty=empty, more=more and f"{more} --all shows all.")
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option(
     "--runs", "count", type=click.IntRange(0, 500), default=5, show_default=True, help="Number of latest runs to show."
 )
-@view_options
+@list_options
 @click.pass_obj
 def show(session: Session, job: str, count: int) -> None:
-    """Show a job: its definition, and its latest runs."""
+    """Show a job, its task and its latest runs. What is usual is left out; -o wide shows all."""
     identifier = resolve(session, job)
     found = session.client.job_get(identifier)
     latest = session.client.job_runs(identifier, limit=count) if count else []
     if session.as_json:
         session.show_json({**found, "runs": latest})
         return
-    output.record(session, _fields(session, found))
+    output.record(session, fields(session, {**found, "next_run_at": next_run_of(session, found)}))
     if latest:
-        from tickwise.cli.commands.runs import run_table
-
         click.echo()
         run_table(session, latest, with_job=False)
 
 
-def _fields(session: Session, job: dict[str, Any]) -> dict[str, Any]:
-    """The fields that get a line: those that were given, and those that follow from them."""
-    seen_at = moments.now()
-    fields: dict[str, Any] = {"job": job["job_id"], "name": job["name"], "status": job["status"], "when": when(job)}
-    fields["next run"] = session.time(job.get("next_run_at"), seen_at=seen_at)
-    fields["at"] = session.time(job.get("schedule_time"), seen_at=seen_at)
-    fields["task"] = _task_line(job.get("task") or {})
-    shown = {"job_id", "name", "status", "schedule_type", "cron_expression", "interval_seconds", "next_run_at", "task",
-             "schedule_time", "warnings"}  # fmt: skip
-    if job["status"] == "PAUSED":
-        begin, end = (session.time(job[name], seen_at=seen_at) if job.get(name) else None for name in PAUSE_TIMES)
-        words = pause_in_words(by=job.get("paused_by"), since=begin, until=end, reason=job.get("pause_reason"))
-        fields["paused"] = words.removeprefix("paused ")
-        shown |= {*PAUSE_TIMES, "paused_by", "pause_reason"}
-    for name, value in job.items():
-        if name in shown or not _says_something(value):
-            continue
-        if name.endswith(("_at", "_until")) and isinstance(value, str):
-            value = session.time(value, seen_at=seen_at)
-        fields[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    for number, warning in enumerate(job.get("warnings") or [], 1):
-        fields[f"warning {number}"] = warning
-    return fields
-
-
-def _task_line(task: dict[str, Any]) -> str:
-    """A task on one line, its source by its length."""
-    parts = [str(task.get("kind"))]
-    for name, value in task.items():
-        if name == "kind":
-            continue
-        if name == "files" and isinstance(value, dict):
-            parts.append(f"files={', '.join(value)}")
-        elif isinstance(value, str) and ("\n" in value or len(value) > 80):
-            parts.append(f"{name} of {value.count(chr(10)) + 1} lines")
-        else:
-            parts.append(f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    return " ".join(parts)
-
-
 @jobs.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
+@click.argument("script", required=False, type=click.Path(path_type=Path))
 @work.when_options
 @click.option("--name", help="A new name.")
 @work.payload_options
@@ -249,15 +207,17 @@ def _task_line(task: dict[str, Any]) -> str:
 @utc_option
 @server_options
 @click.pass_obj
-def edit(session: Session, /, job: str, **options: Any) -> int:
-    """Change a job: by options, by JSON, or, without either, in your editor.
+def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> int:
+    """Change a job: by options, by JSON, by a new SCRIPT for it, or, without any, in your editor.
+
+    A SCRIPT takes the place of what the job runs; its folder, variables and files stay.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
     --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
     """
     identifier = resolve(session, job)
     answer = session.client.request("GET", f"/jobs/{identifier}")
-    changes = _changes(session, options, answer.body)
+    changes = _changes(session, options, answer.body, script)
     if not changes:
         changes = _edited(answer.body)
     if not changes:
@@ -272,9 +232,9 @@ def edit(session: Session, /, job: str, **options: Any) -> int:
     if options["dry_run"]:
         _show_difference(session, changed)
         return Exit.OK
-    session.say(f"Job {identifier} is changed.")
+    session.say(f"Job {session.short(identifier)} is changed.")
     if changed.get("next_run_at"):
-        session.say(f"Next run: {session.time(changed['next_run_at'])}")
+        session.say(f"Next run: {session.time(next_run_of(session, changed))}")
     for warning in changed.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
@@ -297,7 +257,9 @@ def _show_difference(session: Session, difference: dict[str, Any]) -> None:
     )
 
 
-def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+def _changes(
+    session: Session, options: dict[str, Any], job: dict[str, Any], script: Path | None
+) -> dict[str, Any]:  # fmt: skip
     """Apply the options to the job as it is."""
     changes: dict[str, Any] = {}
     if options["file"]:
@@ -306,7 +268,7 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
             raise click.UsageError("--file must hold a JSON object with the fields to change.")
         changes |= read
     when_given = work.When(**{name: options[name] for name in work.WHEN})
-    changes |= work.schedule(session, when_given)
+    changes |= work.schedule(session, when_given, zone=job.get("timezone"))
     is_new = bool(_OF_SCHEDULE & changes.keys())
     has_zone = job.get("timezone") not in (None, "UTC")
     if has_zone and "cron_expression" in changes and "timezone" not in changes:
@@ -321,7 +283,9 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     changes |= labels.job_label_fields(session, options, before=job)
     around = surroundings.taken(options, file_option=TASK_FILE)
-    if around.given:
+    if script is not None:
+        changes |= _new_script(session, around, script, _task_of(job))
+    elif around.given:
         changes["task"] = surroundings.of_task(session, around, _task_of(changes if "task" in changes else job))
     payload = work.payload(session, options["params"], options["payload"])
     if payload is not None:
@@ -331,6 +295,16 @@ def _changes(session: Session, options: dict[str, Any], job: dict[str, Any]) -> 
             changes[field] = options[option]
             work.blame(session, f"/{field}", f"--{option}", options[option])
     return changes
+
+
+def _new_script(
+    session: Session, around: surroundings.Surroundings, path: Path, before: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """The task of a new script, in the surroundings of the job's task."""
+    script = work.read_script(path)
+    kept = {name: before[name] for name in ("directory", "env", "files") if before.get(name)}
+    task = surroundings.of_task(session, around, {**work.script_task(script), **kept}, script=script)
+    return work.inline_or_stored(session, script, task)
 
 
 def _edited(job: dict[str, Any]) -> dict[str, Any]:
@@ -345,19 +319,12 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
     changes = {name: value for name, value in after.items() if name not in before or before[name] != value}
     if _OF_SCHEDULE & changes.keys():
         # A new schedule without a zone would be one in UTC, and the text says another; so with the rest.
-        changes |= {name: after[name] for name in _WITH_SCHEDULE if _says_something(after.get(name))}
+        changes |= {name: after[name] for name in _WITH_SCHEDULE if says_something(after.get(name))}
     return changes | {name: None for name in before if name not in after and before[name] is not None}
 
 
-def _says_something(value: Any) -> bool:
-    """Check whether a field of a job is set; an object without a set member is not."""
-    if isinstance(value, dict):
-        return any(map(_says_something, value.values()))
-    return value not in (None, "", [])
-
-
 @jobs.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JOB)
 @bulk.job_filters
 @bulk.how_options
 @click.option("--reason", help="The reason of the pause; shown with the job.")
@@ -378,7 +345,7 @@ def pause(session: Session, /, job: str | None, **said: Any) -> int:
 
 
 @jobs.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JOB)
 @bulk.job_filters
 @bulk.how_options
 @click.option(
@@ -399,7 +366,7 @@ def resume(session: Session, /, job: str | None, **said: Any) -> int:
 
 
 @jobs.command()
-@click.argument("job")
+@click.argument("job", type=JOB)
 @click.option("--to", required=True, metavar="NAMESPACE", help="The namespace that it goes to.")
 @view_options
 @click.pass_obj
@@ -410,7 +377,7 @@ def move(session: Session, job: str, to: str) -> int:
 
 
 @jobs.command()
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JOB)
 @bulk.job_filters
 @bulk.how_options
 @view_options
@@ -430,19 +397,19 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
         session.show_json(job)
         return Exit.OK
     if is_pending(job):
-        session.say(f"That job {job['job_id']} {what} is accepted (pending).")
-        session.say(f"Look at its result with: tickwise operations show {job['operation_id']}")
+        session.say(f"That job {session.short(job['job_id'])} {what} is accepted (pending).")
+        session.say(f"Look at its result with: tickwise operations show {session.short(job['operation_id'])}")
         return Exit.OK
     named = f" ({job['name']})" if "name" in job else ""  # a key that may not read jobs is told no name
-    session.say(f"Job {job['job_id']}{named} {what}.")
+    session.say(f"Job {session.short(job['job_id'])}{named} {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
     if job.get("next_run_at") and job["status"] == "SCHEDULED":
-        session.say(f"Next run: {session.time(job['next_run_at'])}")
+        session.say(f"Next run: {session.time(next_run_of(session, job))}")
     return Exit.OK
 
 
 @jobs.command("run-now")
-@click.argument("job")
+@click.argument("job", type=JOB)
 @work.payload_options
 @click.option(
     "--overlap",

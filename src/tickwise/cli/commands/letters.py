@@ -2,55 +2,67 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from tickwise.cli import bulk, moments, output, work
-from tickwise.cli.commands.runs import attempts_table, show_or_watch
+from tickwise.cli.commands.runs import show_or_watch
 from tickwise.cli.failures import Exit
+from tickwise.cli.lookup.completion import RUN
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import run_id
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.session import Session, list_options, view_options
+from tickwise.cli.terminal.columns import TableColumn
+from tickwise.cli.views.runs import attempts_table
 from tickwise.domain.excerpts import cause_line
+
+LETTERS: Final = (
+    TableColumn("RUN", 0),
+    TableColumn("NAME", 1, 10),
+    TableColumn("STATUS", 2),
+    TableColumn("ENDED", 3, 40),
+    TableColumn("REASON", 5),
+    TableColumn("ERROR", 9, 10),
+)
 
 
 @click.group("dead-letters")
 def dead_letters() -> None:
     """Look at runs that failed for good, and redrive, discard or decide them.
 
-    LETTER is the id of the run.
+    LETTER is the run: its id, the end of it, or its job for the latest run.
     """
 
 
 @dead_letters.command("list")
 @bulk.letter_filters
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_letters(session: Session, /, limit: int, **said: Any) -> None:
     """List dead letters, newest first; those that wait for a person: --status open --status held."""
-    query = {**bulk.letter_filter(session, said), "limit": min(limit, 500)}
-    found = list(islice((each for page in session.client.pages("/dead-letters", query) for each in page), limit))
+    found, more = first_of(session, "/dead-letters", bulk.letter_filter(session, said), limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
-        (each["run_id"], each["job_name"], each["status"], session.time(each["end_time"], seen_at=seen_at),
-         str(each["reason"] or ""), cause_line(each["error_message"]))
+        (session.short(each["run_id"]), each["job_name"], each["status"],
+          session.age(each["end_time"], seen_at=seen_at),
+          str(each["reason"] or ""), cause_line(each["error_message"]))
         for each in found
     ]  # fmt: skip
-    output.table(session, ("RUN", "NAME", "STATUS", "ENDED", "REASON", "ERROR"), rows, empty="No dead letters.")
+    output.table(session, LETTERS, rows, empty="No dead letters.", more=more)
 
 
 @dead_letters.command()
-@click.argument("letter")
-@view_options
+@click.argument("letter", type=RUN)
+@list_options
 @click.pass_obj
 def show(session: Session, letter: str) -> None:
     """Show a dead letter: how it failed, all attempts, and what it was or became."""
-    found = session.client.letter_get(run_id(letter))
+    found = session.client.letter_get(run_id(session, letter))
     if session.as_json:
         session.show_json(found)
         return
@@ -67,7 +79,7 @@ def show(session: Session, letter: str) -> None:
 
 
 @dead_letters.command()
-@click.argument("letter", required=False)
+@click.argument("letter", required=False, type=RUN)
 @bulk.letter_filters
 @bulk.how_options
 @work.payload_options
@@ -84,7 +96,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
     body: dict[str, Any] = {} if given is None else {"payload": given}
     body |= {"note": said["note"]} if said["note"] else {}
     if letter is not None:
-        asked = session.client.letter_redrive(run_id(letter), body)
+        asked = session.client.letter_redrive(run_id(session, letter), body)
         return show_or_watch(session, asked, follow=said["follow"], wait=said["wait"])
     many = bulk.Bulk(
         send=session.client.letters_redrive, noun="dead letters", verb="redrive", body={"filter": wanted, **body}
@@ -93,7 +105,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
 
 
 @dead_letters.command()
-@click.argument("letter", required=False)
+@click.argument("letter", required=False, type=RUN)
 @bulk.letter_filters
 @bulk.how_options
 @click.option("--note", help="A note with the reason, for later readers.")
@@ -105,7 +117,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
     bulk.one_or_many(letter, said, wanted)
     body = {"note": said["note"]} if said["note"] else {}
     if letter is not None:
-        return _settled(session, session.client.letter_discard(run_id(letter), body), "is discarded")
+        return _settled(session, session.client.letter_discard(run_id(session, letter), body), "is discarded")
     many = bulk.Bulk(
         send=session.client.letters_discard, noun="dead letters", verb="discard", body={"filter": wanted, **body}
     )
@@ -113,7 +125,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
 
 
 @dead_letters.command()
-@click.argument("letter")
+@click.argument("letter", type=RUN)
 @click.argument("outcome", type=click.Choice(["succeeded", "failed"]))
 @click.option("--note", help="A note with the evidence, for later readers.")
 @view_options
@@ -121,7 +133,7 @@ def discard(session: Session, /, letter: str | None, **said: Any) -> int:
 def decide(session: Session, letter: str, outcome: str, note: str | None) -> int:
     """Decide a run whose outcome is unknown; a sequence goes on from there."""
     body = {"outcome": outcome, **({"note": note} if note else {})}
-    return _settled(session, session.client.letter_decide(run_id(letter), body), f"is decided as {outcome}")
+    return _settled(session, session.client.letter_decide(run_id(session, letter), body), f"is decided as {outcome}")
 
 
 def _settled(session: Session, found: dict[str, Any], what: str) -> Exit:

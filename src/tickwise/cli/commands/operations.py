@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import click
 
 from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
-from tickwise.cli.session import Session, server_options, view_options
+from tickwise.cli.lookup.endings import is_id, listed_id
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.session import Session, list_options, server_options
 
 
 @click.group()
@@ -20,23 +20,26 @@ def operations() -> None:
 
 @operations.command("list")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_operations(session: Session, limit: int) -> None:
     """List operations, newest first."""
-    pages = session.client.pages("/operations", {"limit": min(limit, 500)})
-    found = list(islice((each for page in pages for each in page), limit))
+    found, more = first_of(session, "/operations", {}, limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
-        (each["operation_id"], each["kind"], each["status"], _progress(each), str(each["refused"]),
-         session.time(each["created_at"], seen_at=seen_at), each["created_by"])
+        (session.short(each["operation_id"]), each["kind"], each["status"], _progress(each), str(each["refused"]),
+         session.age(each["created_at"], seen_at=seen_at), each["created_by"])
         for each in found
     ]  # fmt: skip
     output.table(
-        session, ("OPERATION", "WHAT", "STATUS", "DONE", "REFUSED", "ASKED FOR", "BY"), rows, empty="No operations."
+        session,
+        ("OPERATION", "WHAT", "STATUS", "DONE", "REFUSED", "ASKED FOR", "BY"),
+        rows,
+        empty="No operations.",
+        more=more,
     )
 
 
@@ -47,11 +50,11 @@ def _progress(found: dict[str, Any]) -> str:
 @operations.command()
 @click.argument("operation")
 @click.option("--wait", is_flag=True, help="Wait until it has ended.")
-@view_options
+@list_options
 @click.pass_obj
 def show(session: Session, operation: str, wait: bool) -> None:
     """Show an operation: what it does, how far it has come, and what it could not do."""
-    identifier = _operation_id(operation)
+    identifier = _operation_id(session, operation)
     found = bulk.watch(session, identifier) if wait else session.client.operation_get(identifier)
     if session.as_json:
         session.show_json(found)
@@ -68,7 +71,7 @@ def show(session: Session, operation: str, wait: bool) -> None:
     rows = [(each["id"], each["code"], each["detail"]) for each in found.get("problems", ())]
     if rows:
         click.echo()
-        output.table(session, ("ID", "CODE", "ERROR"), rows, empty="")
+        output.entries(session, ("ID", "CODE", "ERROR"), rows, lead=2, empty="")
 
 
 @operations.command()
@@ -77,16 +80,18 @@ def show(session: Session, operation: str, wait: bool) -> None:
 @click.pass_obj
 def cancel(session: Session, operation: str) -> None:
     """Stop an operation; finished items stay done."""
-    found = session.client.operation_cancel(_operation_id(operation))
+    found = session.client.operation_cancel(_operation_id(session, operation))
     if session.as_json:
         session.show_json(found)
     else:
         session.say(f"Operation {found['operation_id']} is {found['status']}; {_progress(found)} done.")
 
 
-def _operation_id(text: str) -> str:
-    if is_id(text):
-        return text
+def _operation_id(session: Session, text: str) -> str:
+    found = listed_id(session, "/operations", "operation_id", text)
+    if is_id(found):
+        return found
     raise CommandFailure(
-        f"{text!r} is not the id of an operation.", Exit.USAGE, advice="`tickwise operations list` shows them."
-    )
+        f"{text!r} is not the id of an operation, or the end of one.", Exit.USAGE,
+        advice="`tickwise operations list` shows them.",
+    )  # fmt: skip

@@ -4,7 +4,8 @@ queue or a namespace for a time, and lifts stops."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,8 +15,11 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.commands.fires import instant
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import read_labels
+from tickwise.cli.lookup.completion import QUEUE
+from tickwise.cli.lookup.endings import listed_id
+from tickwise.cli.lookup.names import nearest
 from tickwise.cli.references import job_id
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.session import Session, list_options, view_options
 
 LOOK_SECONDS: Final = 0.5
 
@@ -26,7 +30,7 @@ def queues() -> None:
 
 
 @queues.command("list")
-@view_options
+@list_options
 @click.pass_obj
 def list_queues(session: Session) -> None:
     """List queues by name."""
@@ -54,16 +58,32 @@ def _standing(session: Session, found: dict[str, Any]) -> str:
 
 
 @queues.command()
-@click.argument("queue")
+@click.argument("queue", type=QUEUE)
 @view_options
 @click.pass_obj
 def show(session: Session, queue: str) -> None:
     """Show a queue."""
-    _show_queue(session, session.client.queue_get(queue))
+    with _nearest_told(session, queue):
+        found = session.client.queue_get(queue)
+    _show_queue(session, found)
+
+
+@contextmanager
+def _nearest_told(session: Session, queue: str) -> Iterator[None]:
+    """If there is no such queue, tell which may have been meant."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        yield
+    except ProblemError as error:
+        near = nearest(queue, (each["queue"] for each in session.client.queues_list())) if error.status == 404 else ""
+        if near:
+            raise CommandFailure(error.detail, Exit.NOT_FOUND, advice=f"  {near}") from None
+        raise
 
 
 @queues.command()
-@click.argument("queue")
+@click.argument("queue", type=QUEUE)
 @click.option("--reason", help="The reason of the hold; shown with the queue.")
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'tomorrow 02:00', 2h.  [now]")
 @click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
@@ -74,20 +94,25 @@ def hold(session: Session, queue: str, *, reason: str | None, start: str | None,
     body = _body(session, reason, until)
     if start:
         body["from"] = instant(session, "--from", start)
+    known = [each["queue"] for each in session.client.queues_list()]
     _show_queue(session, session.client.queue_hold(queue, body))
+    if queue not in known and (near := nearest(queue, known)):
+        session.note(f"No job has used the queue {output.safe(queue)} yet. {near}")
 
 
 @queues.command()
-@click.argument("queue")
+@click.argument("queue", type=QUEUE)
 @view_options
 @click.pass_obj
 def resume(session: Session, queue: str) -> None:
     """Let a queue go on."""
-    _show_queue(session, session.client.queue_resume(queue))
+    with _nearest_told(session, queue):
+        found = session.client.queue_resume(queue)
+    _show_queue(session, found)
 
 
 @queues.command()
-@click.argument("queue")
+@click.argument("queue", type=QUEUE)
 @click.option("--reason", help="The reason of the hold; shown with the queue.")
 @click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
 @click.option("--wait", is_flag=True, help="Wait until nothing of it runs any more.")
@@ -182,7 +207,7 @@ def add(session: Session, /, **said: Any) -> Exit:
 
 @stops.command("list")
 @click.option("--over", is_flag=True, help="Stops that are over too.")
-@view_options
+@list_options
 @click.pass_obj
 def list_stops(session: Session, *, over: bool) -> None:
     """List stops, the newest first."""
@@ -190,7 +215,10 @@ def list_stops(session: Session, *, over: bool) -> None:
     if session.as_json:
         session.show_json(found)
         return
-    rows = [(each["stop_id"], each["scope"], _stop_state(session, each), each["by"], each["reason"]) for each in found]
+    rows = [
+        (session.short(each["stop_id"]), each["scope"], _stop_state(session, each), each["by"], each["reason"])
+        for each in found
+    ]
     output.table(session, ("ID", "SCOPE", "STATE", "BY", "REASON"), rows, empty="Nothing is stopped.")
 
 
@@ -200,7 +228,7 @@ def list_stops(session: Session, *, over: bool) -> None:
 @click.pass_obj
 def show_stop(session: Session, stop: str) -> None:
     """Show a stop."""
-    _show_stop(session, session.client.stop_get(stop))
+    _show_stop(session, session.client.stop_get(_stop_id(session, stop)))
 
 
 @stops.command()
@@ -218,7 +246,7 @@ def _meant(session: Session, stop: str | None, *, everything: bool) -> Sequence[
     if stop is not None:
         if everything:
             raise click.UsageError("name one STOP, or --all; not both.")
-        return [stop]
+        return [_stop_id(session, stop)]
     found = session.client.stops_list()
     if not found:
         raise CommandFailure(
@@ -228,6 +256,10 @@ def _meant(session: Session, stop: str | None, *, everything: bool) -> Sequence[
         shown = [f"  {each['stop_id']}  {each['scope']}" for each in found[:SHOWN_PARTS]]
         raise CommandFailure("there are several stops; name one, or --all.", Exit.USAGE, advice="\n".join(shown))
     return [str(each["stop_id"]) for each in found]
+
+
+def _stop_id(session: Session, text: str) -> str:
+    return listed_id(session, "/stops", "stop_id", text)
 
 
 def _stop_body(session: Session, said: Json) -> Json:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from tickwise.cli import output
-from tickwise.cli.session import Session, view_options
+from tickwise.cli import moments, output
+from tickwise.cli.session import Session, list_options
 
 
 @click.group()
@@ -19,7 +19,7 @@ def roles() -> None:
 
 
 @roles.command("list")
-@view_options
+@list_options
 @click.pass_obj
 def list_roles(session: Session) -> None:
     """List the roles that reported within the last ten seconds.
@@ -30,13 +30,14 @@ def list_roles(session: Session) -> None:
     if session.as_json:
         session.show_json(found)
         return
+    seen_at = moments.now()
     rows = [
         (
             " ".join([each["role"], *([f"({', '.join(each['serves'])})"] if each["serves"] else [])]),
             each["name"],
             each["version"],
-            session.time(each["since"]),
-            session.time(each["last_scan_at"]) if each["last_scan_at"] else "",
+            session.age(each["since"], seen_at=seen_at),
+            session.age(each["last_scan_at"], seen_at=seen_at) if each["last_scan_at"] else "",
             each["health_url"] or "",
         )
         for each in found
@@ -51,7 +52,7 @@ def executors() -> None:
 
 
 @executors.command("list")
-@view_options
+@list_options
 @click.pass_obj
 def list_executors(session: Session) -> None:
     """List the active executors, and those gone within the last hour: what they take, and how much they hold.
@@ -62,11 +63,12 @@ def list_executors(session: Session) -> None:
     if session.as_json:
         session.show_json(found)
         return
+    seen_at = moments.now()
     rows = [
         (
             each["executor_id"],
             each["name"],
-            "active" if each["alive"] else f"gone {session.time(each['gone_at'])}",
+            "active" if each["alive"] else f"gone {session.age(each['gone_at'], seen_at=seen_at)}",
             " ".join(each["queues"]),
             "all" if each["namespaces"] is None else " ".join(each["namespaces"]),
             " ".join(each["labels"]),

@@ -9,9 +9,11 @@ from typing import Any
 
 import click
 
-from tickwise.cli import job_fields, labels, policies, rules, surroundings, work
+from tickwise.cli import job_fields, labels, output, policies, rules, surroundings, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
+from tickwise.cli.lookup.completion import QUEUE
+from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.session import Session, server_options, utc_option
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -45,6 +47,9 @@ class What:
 @click.option(
     "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
 )
+@click.option(
+    "--replace", is_flag=True, help="Keep one job with this name: if it is there, it is changed, and runs again."
+)
 @work.payload_options
 @work.environment_options
 @surroundings.options()
@@ -54,7 +59,7 @@ class What:
 @click.option(
     "--expect", metavar="STATUSES", help="With --http: the statuses that count as success, such as 200,204.  [2xx]"
 )
-@click.option("--queue", help="The queue whose executors run it.  [default]")
+@click.option("--queue", type=QUEUE, metavar="NAME", help="The queue whose executors run it.  [default]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
 @labels.job_label_options()
 @job_fields.options(JOB_FIELDS)
@@ -85,11 +90,13 @@ def run(session: Session, /, **options: Any) -> int:
     what = What(**named, extra=extra, around=surroundings.taken(options), packages=packages)
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
+    if options["replace"] and options["job_key"] is not None:
+        raise click.UsageError("--replace and --job-key exclude each other: the one is by name, the other by key.")
     # Without a schedule, now: what a person who types `run` expects.
     if not when.given() and not (options["follow"] or options["wait"]):
         session.note("No schedule is given, so it runs now, once. Give one with --cron, --every or --at.")
     body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
-    if options["job_key"] is not None:
+    if options["job_key"] is not None or options["replace"]:
         return _keep(session, body, options)
     created = session.client.job_create(body)
     if not (options["follow"] or options["wait"]):
@@ -99,13 +106,12 @@ def run(session: Session, /, **options: Any) -> int:
 
 
 def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> int:
-    """Store the one job with this key. A job that shall run now is stored on demand and then requested, so it runs each
-    time."""
+    """Store the one job with this key, or of this name. A job that shall run now is stored on demand and then
+    requested, so it runs each time."""
     runs_now = body["schedule_type"] == "IMMEDIATE"
     if runs_now:
         body["schedule_type"] = "ON_DEMAND"
-    work.blame(session, "/key", "--job-key", options["job_key"])
-    kept = session.client.job_put(options["job_key"], body)
+    kept = _replaced(session, body) if options["job_key"] is None else _put(session, body, options["job_key"])
     if not runs_now:
         _show_created(session, kept, body)
         return Exit.OK
@@ -113,6 +119,23 @@ def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> in
 
     asked = session.client.job_run_now(str(kept["job_id"]))
     return show_or_watch(session, asked, follow=options["follow"], wait=options["wait"])
+
+
+def _put(session: Session, body: dict[str, Any], key: str) -> dict[str, Any]:
+    work.blame(session, "/key", "--job-key", key)
+    return session.client.job_put(key, body)
+
+
+def _replaced(session: Session, body: dict[str, Any]) -> dict[str, Any]:
+    """The job of this name that will run again, changed to what is said; a new one if there is none."""
+    from tickwise.cli.references import the_job_named
+
+    found = the_job_named(session, body["name"])
+    if found is None:
+        return session.client.job_create(body)
+    changed: dict[str, Any] = session.client.job_change(found["job_id"], body, version=found["version"])
+    session.note(f"The job {output.safe(body['name'])} is changed; its runs so far stay with it.")
+    return changed
 
 
 def _check(what: What, when: work.When, *, watched: bool) -> None:
@@ -178,24 +201,20 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
         session.show_json(created)
         return
     job_id = created["job_id"]
-    session.say(f"Job {job_id} ({body['name']}) {taken_in(created)}.")
+    session.say(f"Job {session.short(job_id)} ({body['name']}) {taken_in(created)}.")
     if is_pending(created):
-        session.say(f"Look at its result with: tickwise operations show {created['operation_id']}")
-    elif body["schedule_type"] == "IMMEDIATE":
-        session.say("It runs now.")
-    elif body["schedule_type"] == "ON_DEMAND":
-        session.say(f"It runs on request: tickwise jobs run-now {job_id}")
+        session.say(f"Look at its result with: tickwise operations show {session.short(created['operation_id'])}")
     else:
-        session.say(f"Next run: {session.time(session.client.job_get(job_id)['next_run_at'])}")
+        session.say(when_it_runs(session, body, str(job_id)))
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
-    session.say(f"Look at it with: tickwise jobs show {job_id}")
+    session.say(f"Look at it with: tickwise jobs show {session.short(job_id)}")
 
 
 def _watch(session: Session, created: dict[str, Any], body: dict[str, Any], *, with_log: bool) -> Exit:
     """Follow the job's only run to its end."""
     run_id = only_run_id(session, str(created["job_id"]))
-    session.note(f"Job {created['job_id']} ({body['name']}), run {run_id}")
+    session.note(f"Job {session.short(created['job_id'])} ({body['name']}), run {session.short(run_id)}")
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     ended = Follower(session, run_id, with_log=with_log).follow()

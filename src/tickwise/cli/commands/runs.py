@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +10,25 @@ import click
 from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, write_bytes
-from tickwise.cli.references import job_id, run_id
-from tickwise.cli.session import Session, server_options, view_options
-from tickwise.domain.excerpts import cause_line
-
-_MAX_NAMES = 100
-"""Each is one request of about 3 ms; nobody reads more rows than this at once."""
+from tickwise.cli.lookup.completion import JOB, QUEUE, RUN
+from tickwise.cli.lookup.names import names_of
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.references import executor_id, job_id, run_id
+from tickwise.cli.session import Session, list_options, server_options, view_options
+from tickwise.cli.views.runs import attempts_table, fields, run_table
 
 
 @click.group()
 def runs() -> None:
-    """Look at runs, read their logs, stop or repeat them."""
+    """Look at runs, read their logs, stop or repeat them.
+
+    RUN is a run's id or the end of it, as lists show it, among what goes on and what is not older than a day; or a
+    job, of which the latest run is meant.
+    """
 
 
 @runs.command("list")
-@click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
+@click.option("--job", metavar="JOB", type=JOB, help="Runs of this job: its id, key or name.")
 @click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
 @click.option(
     "--trigger",
@@ -39,12 +41,12 @@ def runs() -> None:
 @click.option("--reason", help="Ended for this reason, such as timeout.")
 @click.option("--name", "job_name", metavar="TEXT", help="Runs of jobs with this in their name.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
-@click.option("--queue", help="Runs of jobs of this queue.")
+@click.option("--queue", type=QUEUE, metavar="NAME", help="Runs of jobs of this queue.")
 @click.option("--executor", metavar="ID", help="Runs that this executor has, or had last.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_runs(
     session: Session, *, job: str | None, statuses: tuple[str, ...], triggers: tuple[str, ...], backfill: str | None,
@@ -61,10 +63,9 @@ def list_runs(
         "job_name": job_name,
         "label": list(labels) or None,
         "queue": queue,
-        "executor_id": executor,
+        "executor_id": executor and executor_id(session, executor),
         "due_after": past(session, "--since", since),
         "due_before": past(session, "--until", until),
-        "limit": min(limit, 500),
     }
     for status in statuses:
         work.blame(session, "?status", "--status", status)
@@ -72,11 +73,11 @@ def list_runs(
     work.blame(session, "?executor_id", "--executor", executor or "")
     for label in labels:
         work.blame(session, "?label", "--label", label)
-    found = list(islice((run for page in session.client.pages("/runs", query) for run in page), limit))
+    found, more = first_of(session, "/runs", query, limit)
     if session.as_json:
         session.show_json(found)
         return
-    run_table(session, found, with_job=job is None)
+    run_table(session, found, with_job=job is None, more=more)
 
 
 def past(session: Session, option: str, text: str | None) -> str | None:
@@ -84,114 +85,33 @@ def past(session: Session, option: str, text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
+        return moments.moment(text, session.zone, moments.now(), ago=True, tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
 
-def run_table(session: Session, found: list[dict[str, Any]], *, with_job: bool) -> None:
-    """Runs as rows."""
-    seen_at = moments.now()
-    titles = ["RUN", "STATUS", "STARTED", "TOOK", "ATTEMPT", "ERROR"]
-    names = _job_names(session, found) if with_job else {}
-    if with_job:
-        titles.insert(1, "NAME")
-    rows = []
-    for run in found:
-        row = [
-            run["run_id"], run["status"], _started(session, run, seen_at), _took(run, seen_at),
-            str(run.get("attempt_number") or ""), cause_line(run.get("error_message")),
-        ]  # fmt: skip
-        if with_job:
-            row.insert(1, names[run["job_id"]])
-        rows.append(row)
-    output.table(session, titles, rows, empty="No runs.")
-
-
-def _started(session: Session, run: dict[str, Any], seen_at: float) -> str:
-    """The start of a run; of one that has none, the time at which it was due."""
-    if run.get("start_time"):
-        return session.time(run["start_time"], seen_at=seen_at)
-    return f"due {session.time(run['due_time'], seen_at=seen_at)}"
-
-
-def _job_names(session: Session, found: list[dict[str, Any]]) -> dict[str, str]:
-    """The name of each job; where there are too many to ask for, or it is gone or not shown to this caller, its id."""
-    from tickwise.sdk.client import ProblemError
-
-    names = {run["job_id"]: str(run["job_id"]) for run in found}
-    for identifier in list(names)[:_MAX_NAMES]:
-        try:
-            names[identifier] = session.client.job_get(identifier)["name"]
-        except ProblemError as error:
-            if error.status not in (403, 404):
-                raise
-    return names
-
-
-def _took(run: dict[str, Any], seen_at: float) -> str:
-    began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
-    if began is None:
-        return ""
-    return moments.length(max(0.0, (seen_at if ended is None else ended) - began))
-
-
 @runs.command()
-@click.argument("run")
-@view_options
+@click.argument("run", type=RUN)
+@list_options
 @click.pass_obj
 def show(session: Session, run: str) -> None:
-    """Show a run: its times, its attempts, its result."""
-    found = session.client.run_get(run_id(run))
+    """Show a run: its times, its attempts, its result. What is usual is left out; -o wide shows all."""
+    found = session.client.run_get(run_id(session, run))
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
-    fields: dict[str, Any] = {}
-    for name, value in found.items():
-        if name in ("attempts", "warnings", "anomalies") or value in (None, "", [], {}):
-            continue
-        if name.endswith(("_time", "_at")) and isinstance(value, str):
-            value = session.time(value, seen_at=seen_at)
-        fields[name.replace("_", " ")] = value if isinstance(value, str) else work.compact(value)
-        if name == "job_id":
-            fields["job name"] = _job_names(session, [found])[value]
-    for number, warning in enumerate(found.get("warnings") or [], 1):
-        fields[f"warning {number}"] = warning
-    for each in found.get("anomalies") or []:
-        written = moments.size if each["quantity"] == "output" else moments.length
-        fields[f"unusual {each['quantity']}"] = (
-            f"{written(each['value'])}, usually {written(each['low'])} to {written(each['high'])}"
-        )
-    output.record(session, fields)
+    output.record(session, fields(session, found, seen_at))
     attempts_table(session, found.get("attempts") or [], seen_at)
 
 
-def attempts_table(session: Session, attempts: list[dict[str, Any]], seen_at: float) -> None:
-    """The attempts of a run as rows, if it has any."""
-    if attempts:
-        click.echo()
-        output.table(session, ("ATTEMPT", "STATUS", "STARTED", "TOOK", "CPU", "MEMORY", "EXECUTOR", "ERROR"), [
-            (str(each["attempt_number"]), each["status"], session.time(each.get("start_time"), seen_at=seen_at),
-             _took(each, seen_at), _measured(moments.length, each.get("cpu_seconds")),
-             _measured(moments.size, each.get("memory_bytes")), str(each.get("executor_id") or ""),
-             cause_line(each.get("error_message") or each.get("reason")))
-            for each in attempts
-        ], empty="")  # fmt: skip
-
-
-def _measured(written: Callable[[float], str], value: float | None) -> str:
-    """A measured quantity; empty: it was not measured."""
-    return "" if value is None else written(value)
-
-
 @runs.command()
-@click.argument("run")
+@click.argument("run", type=RUN)
 @view_options
 @click.pass_obj
 def explain(session: Session, run: str) -> None:
     """Say why a run was late, was skipped, waits, or ran as it did."""
-    show_explanation(session, session.client.run_explain(run_id(run)))
+    show_explanation(session, session.client.run_explain(run_id(session, run)))
 
 
 def show_explanation(session: Session, found: dict[str, Any]) -> None:
@@ -218,7 +138,8 @@ def show_explanation(session: Session, found: dict[str, Any]) -> None:
             )
             for each in conditions
         ]
-        output.table(session, ("MET", "CONDITION", "EVIDENCE", "WHAT WOULD CHANGE IT"), rows, empty="")
+        titles = ("MET", "CONDITION", "EVIDENCE", "WHAT WOULD CHANGE IT")
+        output.entries(session, titles, rows, lead=2, empty="")
 
 
 def _words(name: str) -> str:
@@ -244,13 +165,18 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
         status=[status.upper() for status in statuses],
         label=pairs,
     )
+    names: dict[str, str] = {}
     for event in events:
         data = event.data
         if session.as_json:
             session.say(json.dumps({"event": event.name, **data}))
         elif event.name == RUN:
             attempt = f"  attempt {data['attempt']}" if data["attempt"] > 1 else ""
-            session.say(f"{session.time(data['time'])}  {data['run_id']}  {data['status']}{attempt}")
+            if data["job_id"] not in names:
+                names |= {data["job_id"]: data["job_id"], **names_of(session, [data["job_id"]])}
+            at = moments.absolute(moments.instant(data["time"]) or 0.0, session.zone)
+            said = f"{at}  {session.short(data['run_id'])}  {data['status']}  {names[data['job_id']]}{attempt}"
+            session.say(output.safe(said))
         elif event.name == COALESCED:
             session.note(f"{data['skipped']} more changes came than are shown.")
         elif event.name == GAP:
@@ -258,14 +184,14 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends; the exit code tells how.")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
 @view_options
 @click.pass_obj
 def logs(session: Session, run: str, follow: bool, attempt: int | None) -> int:
     """Print what a run wrote: its log goes to stdout, remarks about it to stderr."""
-    identifier = run_id(run)
+    identifier = run_id(session, run)
     if follow:
         if attempt is not None:
             raise click.UsageError("--follow shows all attempts; leave --attempt out.")
@@ -299,7 +225,7 @@ def _whole_log(session: Session, identifier: str, attempt: int) -> list[bytes]:
 
 
 @runs.command()
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("name", required=False)
 @click.option("--output", "-o", "file", metavar="FILE", help="Write the artefact there.  [standard output]")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
@@ -307,7 +233,7 @@ def _whole_log(session: Session, identifier: str, attempt: int) -> list[bytes]:
 @click.pass_obj
 def artefacts(session: Session, run: str, name: str | None, file: str | None, attempt: int | None) -> None:
     """List the files that a run left in its work folder, or download the one named NAME."""
-    identifier = run_id(run)
+    identifier = run_id(session, run)
     if name is None:
         if file is not None:
             raise click.UsageError("-o needs the NAME of an artefact.")
@@ -327,7 +253,7 @@ def artefacts(session: Session, run: str, name: str | None, file: str | None, at
 
 
 @runs.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, type=RUN)
 @bulk.run_filters
 @bulk.how_options
 @server_options
@@ -339,7 +265,7 @@ def cancel(session: Session, /, run: str | None, **said: Any) -> int:
     if run is None:
         many = bulk.Bulk(send=session.client.runs_cancel, noun="runs", verb="cancel", body={"filter": wanted})
         return bulk.carry_out(session, many, said)
-    answer = session.client.run_cancel(run_id(run))
+    answer = session.client.run_cancel(run_id(session, run))
     if session.as_json:
         session.show_json(answer)
     else:
@@ -348,7 +274,7 @@ def cancel(session: Session, /, run: str | None, **said: Any) -> int:
 
 
 @runs.command()
-@click.argument("run", required=False)
+@click.argument("run", required=False, type=RUN)
 @bulk.run_filters
 @bulk.how_options
 @work.payload_options
@@ -369,7 +295,7 @@ def retry(session: Session, /, run: str | None, **said: Any) -> int:
     if run is None:
         many = bulk.Bulk(send=session.client.runs_retry, noun="runs", verb="retry", body={"filter": wanted, **body})
         return bulk.carry_out(session, many, said)
-    asked = session.client.run_retry(run_id(run), body or None)
+    asked = session.client.run_retry(run_id(session, run), body or None)
     return show_or_watch(session, asked, follow=said["follow"], wait=said["wait"])
 
 
@@ -380,9 +306,10 @@ def show_or_watch(session: Session, asked: dict[str, Any], *, follow: bool, wait
         if session.as_json:
             session.show_json(asked)
         else:
-            session.say(f"Run {identifier} is asked for. Its log: tickwise runs logs -f {identifier}")
+            shown = session.short(identifier)
+            session.say(f"Run {shown} is asked for. Its log: tickwise runs logs -f {shown}")
         return Exit.OK
-    session.note(f"Run {identifier}")
+    session.note(f"Run {session.short(identifier)}")
     ended = Follower(session, identifier, with_log=follow and not session.as_json).follow()
     session.note(describe_end(ended))
     if session.as_json:

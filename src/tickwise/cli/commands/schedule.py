@@ -16,7 +16,7 @@ import click
 
 from tickwise.cli import moments
 from tickwise.cli.failures import Blame, Exit, FieldSource, explain_problem, show
-from tickwise.cli.output import table
+from tickwise.cli.output import entries
 from tickwise.cli.session import Session, json_option
 from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
@@ -115,7 +115,7 @@ def preview(
     rows = [(skip["utc"], f"({skip['nominal']})", skip["note"]) for skip in skipped] + rows
     rows.sort(key=lambda row: datetime.fromisoformat(row[0]))
     shown = [(nominal, "–" if nominal.startswith("(") else utc, note) for utc, nominal, note in rows]
-    table(session, ("NOMINAL", "UTC", "NOTE"), shown, empty="It does not fire any more.")
+    entries(session, ("NOMINAL", "UTC", "NOTE"), shown, lead=2, empty="It does not fire any more.")
     return Exit.OK
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +10,8 @@ import click
 
 from tickwise.cli import moments, output, surroundings, work
 from tickwise.cli.following import write_bytes
-from tickwise.cli.session import Session, server_options, view_options
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.session import Session, list_options, server_options, view_options
 
 
 @click.group()
@@ -57,22 +57,25 @@ def put(session: Session, /, file: str, task_id: str | None, name: str | None, *
 
 @tasks.command("list")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_tasks(session: Session, limit: int) -> None:
     """List the newest version of each stored task."""
-    pages = session.client.pages("/tasks", {"limit": min(limit, 500)})
-    found = list(islice((task for page in pages for task in page), limit))
+    found, more = first_of(session, "/tasks", {}, limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
-        (task["taskId"], task["name"], str(task["version"]), session.time(task["created_at"], seen_at=seen_at))
+        (task["taskId"], task["name"], str(task["version"]), session.age(task["created_at"], seen_at=seen_at))
         for task in found
     ]
     output.table(
-        session, ("TASK", "NAME", "VERSION", "STORED"), rows, empty="No tasks are stored: tickwise tasks put SCRIPT"
+        session,
+        ("TASK", "NAME", "VERSION", "STORED"),
+        rows,
+        empty="No tasks are stored: tickwise tasks put SCRIPT",
+        more=more,
     )
 
 
@@ -107,21 +110,20 @@ def _is_script(task: dict[str, Any]) -> bool:
 @tasks.command()
 @click.argument("task")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def versions(session: Session, task: str, limit: int) -> None:
     """List the versions of a stored task, newest first."""
-    pages = session.client.pages(f"/tasks/{quote(task, safe='')}/versions", {"limit": min(limit, 500)})
-    found = list(islice((each for page in pages for each in page), limit))
+    found, more = first_of(session, f"/tasks/{quote(task, safe='')}/versions", {}, limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
-        (str(each["version"]), each["name"], each["created_by"], session.time(each["created_at"], seen_at=seen_at))
+        (str(each["version"]), each["name"], each["created_by"], session.age(each["created_at"], seen_at=seen_at))
         for each in found
     ]
-    output.table(session, ("VERSION", "NAME", "BY", "STORED"), rows, empty="No versions.")
+    output.table(session, ("VERSION", "NAME", "BY", "STORED"), rows, empty="No versions.", more=more)
 
 
 @tasks.command()

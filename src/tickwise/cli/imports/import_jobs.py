@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from tickwise.cli.failures import CommandFailure, Exit
+from tickwise.cli.terminal.progress import Progress
 from tickwise.sdk.client import Client, ProblemError
 
 MAX_JOBS: Final = 10_000
@@ -48,9 +49,9 @@ class Stored(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
-    """Store all bodies or none; the answer tells the fate of each, in order. Raises `CommandFailure` for too many,
-    or if the server refuses one of them."""
+def store(client: Client, bodies: Sequence[Mapping[str, Any]], tell: Progress) -> list[Stored]:
+    """Store all bodies or none; the answer tells the fate of each, in order. `tell` hears how many are settled. Raises
+    `CommandFailure` for too many, or if the server refuses one of them."""
     _check_size(bodies)
     outcomes: dict[int, Stored] = {}
     for _ in range(MAX_ROUNDS):
@@ -64,6 +65,7 @@ def store(client: Client, bodies: Sequence[Mapping[str, Any]]) -> list[Stored]:
                 stored = _of_before(client, bodies[place])
                 if stored is not None:
                     outcomes[place] = stored
+                    tell(len(outcomes))
             continue
         for place, result in zip(waiting, answer["results"], strict=True):
             warnings = tuple(result.get("warnings") or ())

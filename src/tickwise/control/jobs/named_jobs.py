@@ -9,6 +9,7 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.domain.errors import Invalid
+from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.ports.store import JobQuery
 
@@ -34,6 +35,8 @@ async def _job(context: ControlContext, who: Principal, name: str, pointer: str)
         return row.job_id
     rows = await context.store.searches.jobs(JobQuery(namespace=who.namespace, name=name, limit=50))
     namesakes = [row for row in rows if row.name == name]
+    # A job that is cancelled takes no name away from one that is not.
+    namesakes = [row for row in namesakes if row.status is not JobStatus.CANCELLED] or namesakes
     if len(namesakes) == 1:
         return namesakes[0].job_id
     if namesakes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET
@@ -27,6 +28,7 @@ from tickwise.domain.selectors import matches
 from tickwise.ports.store import (
     PAGE_BYTES,
     ComingQuery,
+    EndingQuery,
     JobQuery,
     JobRow,
     JobsOfQuery,
@@ -37,6 +39,8 @@ from tickwise.ports.store import (
     RunRow,
 )
 from tickwise.roles.shared.served_queues import not_offered, unserved
+
+DAY_SECONDS: Final = 86_400.0
 
 
 class JobService:
@@ -130,6 +134,14 @@ class JobService:
         """The names of these jobs; nothing of those that are gone, or not the caller's."""
         query = JobsOfQuery(namespace=who.namespace, jobs=jobs, within=who.within)
         return {row.job_id: row.name for row in await self._context.searches.jobs(query)} if jobs else {}
+
+    @requires(Permission.JOBS_READ, by_labels=True)
+    async def ending_with(self, who: Principal, ending: str, limit: int) -> Sequence[JobRow]:
+        """The jobs whose ids end with a text, the newest first: of those that recur or are planned, and of others those
+        of the last day."""
+        since = await self._context.time.now() - DAY_SECONDS
+        query = EndingQuery(namespace=who.namespace, ending=ending, since=since, within=who.within, limit=limit)
+        return await self._context.searches.jobs(query)
 
     @requires(Permission.JOBS_READ, by_labels=True)
     async def coming(

@@ -28,6 +28,7 @@ from tickwise.domain.trace_context import trace_id_of_run
 from tickwise.ports.store import (
     PAGE_BYTES,
     AttemptRow,
+    EndingQuery,
     JobRow,
     LatestRunsQuery,
     Page,
@@ -125,6 +126,14 @@ class RunService:
         for row in await self._context.searches.runs(query) if jobs else ():
             found.setdefault(row.job_id, []).append(row)
         return found
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def ending_with(self, who: Principal, ending: str, limit: int) -> Sequence[RunRow]:
+        """The runs whose ids end with a text, the newest first: of those under way, and those of the last day. Without
+        texts."""
+        since = await self._context.time.now() - DAY_SECONDS
+        query = EndingQuery(namespace=who.namespace, ending=ending, since=since, within=who.within, limit=limit)
+        return await self._context.searches.runs(query)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def first_starts(self, who: Principal, rows: Sequence[RunRow]) -> Mapping[UUID, float]:

@@ -242,7 +242,14 @@ from tickwise.ports.store.runs import (
     number_taken,
 )
 from tickwise.ports.store.saved_views import MAX_VIEWS, SHARED, SavedView, SavedViewStore, check_views
-from tickwise.ports.store.searches import MAX_TIMERS_LOOKED, ComingQuery, JobsOfQuery, LatestRunsQuery, Searches
+from tickwise.ports.store.searches import (
+    MAX_TIMERS_LOOKED,
+    ComingQuery,
+    EndingQuery,
+    JobsOfQuery,
+    LatestRunsQuery,
+    Searches,
+)
 from tickwise.ports.store.status_pages import StatusPageQuery, StatusPageStore
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
@@ -302,6 +309,7 @@ __all__ = [
     "DueNotices",
     "EndedOperation",
     "EndingKey",
+    "EndingQuery",
     "Epoch",
     "EpochCause",
     "EpochStore",

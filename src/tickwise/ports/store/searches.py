@@ -64,16 +64,30 @@ class ComingQuery:
     limit: int = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingQuery:
+    """Jobs or runs by the end of their ids, as lists show them: among what is live, and what is not older than a time.
+    No index has this, so all of those are looked at."""
+
+    namespace: str
+    ending: str
+    """The last characters of an id as it is written, in lower case."""
+    since: float
+    """One-time jobs that were made, and ended runs whose nominal time is, at this instant or later."""
+    within: Selector | None = None
+    limit: int = 10
+
+
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | EndingQuery) -> Page[JobRow]:
         """Up to `limit` jobs. Of a `JobsOfQuery` those that are there, in any order; of a `ComingQuery` the earliest
         first; of a `PlannedQuery` a `PlannedPage`. Raises `Invalid` for a search that would take too long, and says
         what narrows it."""
         ...
 
-    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery | LatestRunsQuery | EndingQuery) -> Page[RunRow]:
         """Up to `limit` runs. Of a `LatestRunsQuery` those of a job together, newest first, without result, definition
         and error. Raises `Invalid` for a search that would take too long, and says what narrows it."""
         ...

@@ -22,6 +22,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import (
     AnalyticsQuery,
     ComingQuery,
+    EndingQuery,
     JobQuery,
     JobRow,
     JobsOfQuery,
@@ -64,11 +65,11 @@ class Replica:
         self._away_until = float("-inf")
         self._told = False
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | EndingQuery) -> Page[JobRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.jobs(query))
 
-    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery | LatestRunsQuery | EndingQuery) -> Page[RunRow]:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.runs(query))
 

@@ -11,9 +11,11 @@ from tickwise.adapters.store.memory.history import RunSearches, row_of, with_tex
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import name_from
 from tickwise.domain.selectors import Selector
 from tickwise.ports.store import (
     ComingQuery,
+    EndingQuery,
     JobQuery,
     JobRow,
     JobsOfQuery,
@@ -30,12 +32,14 @@ from tickwise.ports.store import (
 class Looks(JobSearches, RunSearches):
     """The searches for jobs and runs, and the looks among them."""
 
-    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery) -> Page[JobRow]:
+    async def jobs(self, query: JobQuery | JobsOfQuery | ComingQuery | PlannedQuery | EndingQuery) -> Page[JobRow]:
         """See the port."""
         if isinstance(query, JobQuery):
             return await super().jobs(query)
         if isinstance(query, PlannedQuery):
             return await self._planned(query)
+        if isinstance(query, EndingQuery):
+            return self._jobs_ending(query)
         if isinstance(query, JobsOfQuery):
             return Page(self._state.job_row(job) for job in self._of(query.namespace, query.jobs, query.within))
         found = []
@@ -48,16 +52,43 @@ class Looks(JobSearches, RunSearches):
         found.sort(key=lambda each: each[:2])
         return Page(self._state.job_row(job) for _, _, job in found[: query.limit])
 
-    async def runs(self, query: RunQuery | LatestRunsQuery) -> Page[RunRow]:
+    async def runs(self, query: RunQuery | LatestRunsQuery | EndingQuery) -> Page[RunRow]:
         """See the port."""
         if isinstance(query, RunQuery):
             return await super().runs(query)
+        if isinstance(query, EndingQuery):
+            return self._runs_ending(query)
         found: Page[RunRow] = Page()
         for job in self._of(query.namespace, query.jobs, query.within):
             rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
             shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
             found += [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
         return found
+
+    def _jobs_ending(self, query: EndingQuery) -> Page[JobRow]:
+        since = name_from(query.since)
+        found = [
+            self._state.job_row(job)
+            for job in self._state.jobs.values()
+            if str(job.job_id).endswith(query.ending)
+            and job.namespace == query.namespace
+            and selectors.matches(job.labels, query.within)
+            and (job.lasting or job.timer is not None or job.runs or job.job_id >= since)
+        ]
+        return Page(sorted(found, key=lambda row: row.job_id, reverse=True)[: query.limit])
+
+    def _runs_ending(self, query: EndingQuery) -> Page[RunRow]:
+        since = name_from(query.since)
+        known = [*self._state.runs, *(run_id for run_id in self._state.ended if run_id >= since)]
+        found = []
+        for run_id in sorted(known, reverse=True):
+            row = row_of(self._state, run_id) if str(run_id).endswith(query.ending) else None
+            if row is None or row.namespace != query.namespace:
+                continue
+            job = self._state.job_of(row)
+            if query.within is None or (job is not None and selectors.matches(job.labels, query.within)):
+                found.append(with_texts(row, frozenset()))
+        return Page(found[: query.limit])
 
     async def _planned(self, query: PlannedQuery) -> PlannedPage:
         found = sorted(

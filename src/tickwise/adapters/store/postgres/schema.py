@@ -20,6 +20,13 @@ from tickwise.adapters.store.postgres.statements import statement
 
 Then = Callable[[asyncpg.Connection], Awaitable[None]]
 """Work that belongs to the upgrade, such as the rights of roles; called in a transaction."""
+Tell = Callable[[int, int], None]
+"""Hears how many steps of how many are done."""
+
+
+def _unheard(_done: int, _of: int) -> None:
+    """Nobody listens."""
+
 
 FOLDER: Final = Path(__file__).with_name("migrations") / "sql"
 
@@ -123,10 +130,11 @@ class SchemaVersion(NamedTuple):
         return self.version == WANTED or (self.is_newer and self.serves <= WANTED)
 
 
-async def upgrade(dsn: str, then: Then | None = None) -> str:
+async def upgrade(dsn: str, then: Then | None = None, tell: Tell = _unheard) -> str:
     """Bring the schema to `WANTED`, or leave a newer one as it is; the version that it has then. Any number of starters
     may call it: one works, the others wait. `then` runs in the transaction of the migrations: no one sees the schema
-    without its effect. It runs on a newer schema too."""
+    without its effect. It runs on a newer schema too. `tell` hears after
+    each step how many of how many are done."""
     with translated(writes=False):
         await Dialer().check(dsn)
     with translated(writes=True):
@@ -139,18 +147,19 @@ async def upgrade(dsn: str, then: Then | None = None) -> str:
                 async with connection.transaction():
                     await _after(connection, then)
                 return found.version
-            await _migrate(connection, found, then)
-            await _index(connection)
+            done = await _migrate(connection, found, then, tell)
+            await _index(connection, done, tell)
         finally:
             await connection.close()
     return WANTED
 
 
-async def _index(connection: asyncpg.Connection) -> None:
+async def _index(connection: asyncpg.Connection, done: int, tell: Tell) -> None:
     """Make the indexes that are missing. Until they are there, what asks for them works, and takes longer."""
     await connection.execute(statement("indexes_invalid"))
-    for name in INDEXES:
+    for number, name in enumerate(INDEXES, done + 1):
         await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
+        tell(number, done + len(INDEXES))
     try:
         await connection.execute(statement("trigrams_make"))
     except NO_TRIGRAMS:
@@ -184,17 +193,21 @@ async def _migrate(
     connection: asyncpg.Connection,
     found: SchemaVersion | None,
     then: Then | None,
-) -> None:
-    """Run the migrations that are missing: all of them in one transaction, or none."""
+    tell: Tell,
+) -> int:
+    """Run the migrations that are missing: all of them in one transaction, or none. The number of steps that were
+    done."""
     missing = [each for each in MIGRATIONS if found is None or each.version > found.version]
     async with asyncio.timeout(MIGRATION_SECONDS_MAX), connection.transaction():
         await connection.execute(statement("upgrade_schema"))
-        for migration in missing:
+        for step, migration in enumerate(missing, 1):
             for name in migration.files:
                 await connection.execute(statement("migration_limits"))
                 await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
+            tell(step, len(missing) + len(INDEXES))
         await _after(connection, then)
+    return len(missing)
 
 
 async def _after(connection: asyncpg.Connection, then: Then | None) -> None:

@@ -9,7 +9,7 @@ import click
 
 from tickwise.cli import output, work
 from tickwise.cli.labels import labels_text, read_labels
-from tickwise.cli.session import Decorated, Session, view_options
+from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 Json = dict[str, Any]
 
@@ -31,7 +31,7 @@ def _in_option(command: Decorated) -> Decorated:
 
 @roles.command("list")
 @_in_option
-@view_options
+@list_options
 @click.pass_obj
 def list_roles(session: Session, place: str | None) -> None:
     """List the roles that people can have in a namespace: the built-in ones, then its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 import click
@@ -10,7 +9,9 @@ import click
 from tickwise.cli import moments, output, work
 from tickwise.cli.commands.fires import instant
 from tickwise.cli.labels import labels_text, read_labels
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.lookup.endings import listed_id
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.session import Session, list_options, view_options
 
 ENDS_SOON_SECONDS: Final = 14 * 86_400.0
 """A list warns of keys that expire within this time: a sprint is enough to replace one."""
@@ -23,36 +24,41 @@ def keys() -> None:
 
 @keys.command("list")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_keys(session: Session, limit: int) -> None:
     """List keys, newest first, also those that are revoked or have expired.
 
     An administrator of the installation sees the keys of all namespaces, or of the one that --namespace names.
     """
-    pages = session.client.pages("/keys", {"limit": min(limit, 500), "namespace": session.client.namespace})
-    found = list(islice((key for page in pages for key in page), limit))
+    found, more = first_of(session, "/keys", {"namespace": session.client.namespace}, limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
         (
-            key["key_id"],
+            session.short(key["key_id"]),
             key["name"],
             " ".join(key["namespaces"]),
             _permissions(key),
             f"{key['prefix']}…" if key["prefix"] else key["origin"],
-            session.time(key["last_used_at"], seen_at=seen_at) if key["last_used_at"] else "never",
+            session.age(key["last_used_at"], seen_at=seen_at) if key["last_used_at"] else "never",
             _standing(session, key, seen_at),
         )
         for key in found
     ]
-    output.table(session, ("KEY", "NAME", "IN", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.")
+    output.table(
+        session, ("KEY", "NAME", "IN", "PERMISSIONS", "BEGINS", "LAST USED", "IS"), rows, empty="No keys.", more=more
+    )
     for key in found:
         if _ends_soon(key, seen_at):
             ends = session.time(key["expires_at"], seen_at=seen_at)
             session.note(f"Key {key['key_id']} ({key['name']}) expires {ends}: make another one for its programs.")
+
+
+def _key_id(session: Session, text: str) -> str:
+    return listed_id(session, "/keys", "key_id", text, namespace=session.client.namespace)
 
 
 def _ends_soon(key: dict[str, Any], seen_at: float) -> bool:
@@ -69,7 +75,7 @@ def _permissions(key: dict[str, Any]) -> str:
 
 def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
     if key["revoked_at"]:
-        return f"revoked {session.time(key['revoked_at'], seen_at=seen_at)}"
+        return f"revoked {session.age(key['revoked_at'], seen_at=seen_at)}"
     text = "good"
     if key["expires_at"]:
         expired = (moments.instant(key["expires_at"]) or 0.0) <= seen_at
@@ -152,7 +158,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
     """
     seconds = None if overlap is None else work.duration_seconds("--overlap", overlap)
     work.blame(session, "/overlap_seconds", "--overlap", overlap or "")
-    rotated = session.client.key_rotate(key_id, seconds)
+    rotated = session.client.key_rotate(_key_id(session, key_id), seconds)
     if session.as_json:
         session.show_json(rotated)
         return
@@ -168,7 +174,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
 @click.pass_obj
 def revoke(session: Session, key_id: str) -> None:
     """Revoke a key for ever; KEY is its id."""
-    gone = session.client.key_revoke(key_id)
+    gone = session.client.key_revoke(_key_id(session, key_id))
     if session.as_json:
         session.show_json(gone)
         return

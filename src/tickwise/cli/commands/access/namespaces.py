@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import moments, output, work
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.session import Session, list_options, view_options
 
 LOOK_SECONDS: Final = 0.5
 HTTP_FORBIDDEN: Final = 403
@@ -23,7 +23,7 @@ def namespaces() -> None:
 
 
 @namespaces.command("list")
-@view_options
+@list_options
 @click.pass_obj
 def list_namespaces(session: Session) -> None:
     """List namespaces by name: all for an administrator of the installation, else your own."""

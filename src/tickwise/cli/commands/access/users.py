@@ -15,7 +15,7 @@ from tickwise.cli.commands.access.sign_in import role_text
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import read_labels
 from tickwise.cli.passwords import password_option, read_password
-from tickwise.cli.session import Decorated, Session, server_options, view_options
+from tickwise.cli.session import Decorated, Session, list_options, server_options, view_options
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ def role_options(command: Decorated) -> Decorated:
 
 @users.command("list")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_users(session: Session, limit: int) -> None:
     """List people, the newest first."""

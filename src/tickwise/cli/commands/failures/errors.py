@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 import click
 
 from tickwise.cli import bulk, moments, output, work
 from tickwise.cli.commands.fires import instant
+from tickwise.cli.lookup.endings import listed_id
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import job_id
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.session import Session, list_options, view_options
 
 STATUSES: Final = ("open", "resolved", "ignored")
 UNDECIDED: Final = ("decision", "decided_at", "decided_by", "ignored_until", "ignored_until_failures")
@@ -36,27 +37,27 @@ def errors() -> None:
 @click.option("--since", metavar="TIME", help="Failed since then: '2026-11-21 08:00', or 2h (ago).")
 @click.option("--new-since", metavar="TIME", help="Failed for the first time since then.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_errors(session: Session, /, limit: int, **said: Any) -> None:
     """List groups of errors, the one that failed last first."""
-    query: dict[str, Any] = {"status": list(said["statuses"]) or None, "limit": min(limit, 500)}
+    query: dict[str, Any] = {"status": list(said["statuses"]) or None}
     query |= {name: said[name] for name in ("task_kind", "reason", "text")}
     query["job_id"] = None if said["job"] is None else job_id(session, said["job"])
     query["seen_after"] = _past(session, "--since", said["since"])
     query["first_seen_after"] = _past(session, "--new-since", said["new_since"])
     given = {name: value for name, value in query.items() if value is not None}
-    found = list(islice((each for page in session.client.pages("/errors", given) for each in page), limit))
+    found, more = first_of(session, "/errors", given, limit)
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
-        (each["error_id"], each["status"], str(each["failures"]), str(each["jobs"]),
-         session.time(each["last_seen"], seen_at=seen_at), what(each))
+        (session.short(each["error_id"]), each["status"], str(each["failures"]), str(each["jobs"]),
+         session.age(each["last_seen"], seen_at=seen_at), what(each))
         for each in found
     ]  # fmt: skip
-    output.table(session, ("ERROR", "STATUS", "FAILURES", "JOBS", "LAST", "WHAT"), rows, empty="No errors.")
+    output.table(session, ("ERROR", "STATUS", "FAILURES", "JOBS", "LAST", "WHAT"), rows, empty="No errors.", more=more)
 
 
 def what(found: dict[str, Any]) -> str:
@@ -69,7 +70,7 @@ def _past(session: Session, option: str, text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
+        return moments.moment(text, session.zone, moments.now(), ago=True, tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 
@@ -80,7 +81,7 @@ def _past(session: Session, option: str, text: str | None) -> str | None:
 @click.pass_obj
 def show(session: Session, error: str) -> None:
     """Show a group: how often, since when, of which jobs, and what its newest failure said."""
-    _show(session, session.client.error_get(error))
+    _show(session, session.client.error_get(_error_id(session, error)))
 
 
 @errors.command()
@@ -90,7 +91,7 @@ def show(session: Session, error: str) -> None:
 @click.pass_obj
 def resolve(session: Session, error: str, note: str | None) -> None:
     """Resolve a group; it is open again when it fails again."""
-    _decided(session, session.client.error_resolve(error, {"note": note} if note else {}))
+    _decided(session, session.client.error_resolve(_error_id(session, error), {"note": note} if note else {}))
 
 
 @errors.command()
@@ -109,7 +110,7 @@ def ignore(session: Session, error: str, *, until: str | None, failures: int | N
         body["until"] = instant(session, "--until", until)
     if failures is not None:
         body["failures"] = failures
-    _decided(session, session.client.error_ignore(error, body))
+    _decided(session, session.client.error_ignore(_error_id(session, error), body))
 
 
 @errors.command()
@@ -118,7 +119,7 @@ def ignore(session: Session, error: str, *, until: str | None, failures: int | N
 @click.pass_obj
 def reopen(session: Session, error: str) -> None:
     """Open a group again: take back what was decided about it."""
-    _decided(session, session.client.error_reopen(error))
+    _decided(session, session.client.error_reopen(_error_id(session, error)))
 
 
 @errors.command()
@@ -137,6 +138,10 @@ def redrive(session: Session, /, error: str, **said: Any) -> int:
     body |= {"note": said["note"]} if said["note"] else {}
     many = bulk.Bulk(send=session.client.letters_redrive, noun="dead letters", verb="redrive", body=body)
     return bulk.carry_out(session, many, said)
+
+
+def _error_id(session: Session, text: str) -> str:
+    return listed_id(session, "/errors", "error_id", text)
 
 
 def _show(session: Session, found: dict[str, Any]) -> None:

@@ -8,8 +8,10 @@ import click
 
 from tickwise.cli import output, work
 from tickwise.cli.commands.fires import instant
-from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, listed, rule_path
-from tickwise.cli.session import Decorated, Session, view_options
+from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, rule_path
+from tickwise.cli.lookup.endings import listed_id
+from tickwise.cli.lookup.pages import first_of
+from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 OPEN: Final = ("open", "acknowledged", "snoozed")
 
@@ -36,31 +38,31 @@ _note = click.option("--note", help="A note for later readers.")
 )
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @_of_installation
-@view_options
+@list_options
 @click.pass_obj
 def list_alerts(session: Session, states: tuple[str, ...], limit: int, *, installation: bool) -> None:
     """List alerts, the newest event first."""
     query: dict[str, Any] = {"installation": flag(installation)}
     if states:
         query["state"] = list(states)
-    found = listed(session, "/alerts", limit, **query)
+    found, more = first_of(session, "/alerts", query, limit)
     if session.as_json:
         session.show_json(found)
         return
     rows = [
         (
-            each["alert_id"],
+            session.short(each["alert_id"]),
             _state(session, each),
             each["severity"],
             each["event"],
             each["subject_name"],
             str(each["events"]),
-            session.time(each["last_at"]),
+            session.age(each["last_at"]),
         )
         for each in found
     ]
     titles = ("ID", "STATE", "SEVERITY", "EVENT", "ABOUT", "EVENTS", "NEWEST")
-    output.table(session, titles, rows, empty="No alerts.")
+    output.table(session, titles, rows, empty="No alerts.", more=more)
 
 
 @alerts.command("show")
@@ -69,7 +71,7 @@ def list_alerts(session: Session, states: tuple[str, ...], limit: int, *, instal
 @click.pass_obj
 def show_alert(session: Session, alert: str) -> None:
     """Show an alert."""
-    _show_alert(session, ask(session, "GET", f"/alerts/{alert}"))
+    _show_alert(session, ask(session, "GET", f"/alerts/{_alert_id(session, alert)}"))
 
 
 @alerts.command()
@@ -79,7 +81,7 @@ def show_alert(session: Session, alert: str) -> None:
 @click.pass_obj
 def ack(session: Session, alert: str, note: str | None) -> None:
     """Acknowledge an alert: you have it in hand, so it is not repeated and not escalated."""
-    _show_alert(session, ask(session, "POST", f"/alerts/{alert}/acknowledge", _note_of(note)))
+    _show_alert(session, ask(session, "POST", f"/alerts/{_alert_id(session, alert)}/acknowledge", _note_of(note)))
 
 
 @alerts.command()
@@ -100,7 +102,7 @@ def snooze(session: Session, alert: str, length: str | None, until: str | None, 
     if until:
         body["until"] = instant(session, "--until", until)
         work.blame(session, "/until", "--until", until)
-    _show_alert(session, ask(session, "POST", f"/alerts/{alert}/snooze", body))
+    _show_alert(session, ask(session, "POST", f"/alerts/{_alert_id(session, alert)}/snooze", body))
 
 
 @alerts.command()
@@ -110,7 +112,7 @@ def snooze(session: Session, alert: str, length: str | None, until: str | None, 
 @click.pass_obj
 def close(session: Session, alert: str, note: str | None) -> None:
     """Close an alert: the next event opens another one."""
-    _show_alert(session, ask(session, "POST", f"/alerts/{alert}/close", _note_of(note)))
+    _show_alert(session, ask(session, "POST", f"/alerts/{_alert_id(session, alert)}/close", _note_of(note)))
 
 
 @alerts.command()
@@ -120,7 +122,7 @@ def close(session: Session, alert: str, note: str | None) -> None:
 @click.pass_obj
 def reopen(session: Session, alert: str, note: str | None) -> None:
     """Take back what was decided about an alert."""
-    _show_alert(session, ask(session, "POST", f"/alerts/{alert}/reopen", _note_of(note)))
+    _show_alert(session, ask(session, "POST", f"/alerts/{_alert_id(session, alert)}/reopen", _note_of(note)))
 
 
 def _all_options(command: Decorated) -> Decorated:
@@ -194,7 +196,7 @@ def _decide_all(session: Session, verb: str, done: str, said: Json) -> None:
 @click.option("--channel", help="Of this channel: its name or id.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @_of_installation
-@view_options
+@list_options
 @click.pass_obj
 def list_notices(
     session: Session, states: tuple[str, ...], channel: str | None, limit: int, *, installation: bool
@@ -205,24 +207,24 @@ def list_notices(
         query["state"] = list(states)
     if channel:
         query["channel_id"] = channel_path(session, channel, installation=installation).rpartition("/")[2]
-    found = listed(session, "/notices", limit, **query)
+    found, more = first_of(session, "/notices", query, limit)
     if session.as_json:
         session.show_json(found)
         return
     rows = [
         (
-            each["notice_id"],
+            session.short(each["notice_id"]),
             each["state"],
             each["channel"] or "gone",
             each["rule"] or ("test" if each["test"] else "notify"),
             str(each["events"]),
-            session.time(each["last_at"]),
+            session.age(each["last_at"]),
             each["error"] or "",
         )
         for each in found
     ]
     titles = ("ID", "STATE", "CHANNEL", "RULE", "EVENTS", "NEWEST", "ERROR")
-    output.table(session, titles, rows, empty="No notices.")
+    output.table(session, titles, rows, empty="No notices.", more=more)
 
 
 @notices.command("show")
@@ -231,7 +233,7 @@ def list_notices(
 @click.pass_obj
 def show_notice(session: Session, notice: str) -> None:
     """Show a notice."""
-    _show_notice(session, ask(session, "GET", f"/notices/{notice}"))
+    _show_notice(session, ask(session, "GET", f"/notices/{_notice_id(session, notice)}"))
 
 
 @notices.command("send-again")
@@ -240,7 +242,15 @@ def show_notice(session: Session, notice: str) -> None:
 @click.pass_obj
 def send_again(session: Session, notice: str) -> None:
     """Try a notice again that could not be delivered."""
-    _show_notice(session, ask(session, "POST", f"/notices/{notice}/send-again"))
+    _show_notice(session, ask(session, "POST", f"/notices/{_notice_id(session, notice)}/send-again"))
+
+
+def _alert_id(session: Session, text: str) -> str:
+    return listed_id(session, "/alerts", "alert_id", text, state=[*OPEN, "closed"])
+
+
+def _notice_id(session: Session, text: str) -> str:
+    return listed_id(session, "/notices", "notice_id", text)
 
 
 def _note_of(note: str | None) -> Json:

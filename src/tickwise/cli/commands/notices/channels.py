@@ -9,7 +9,7 @@ import click
 from tickwise.cli import output, work
 from tickwise.cli.commands.notices.things import Json, ask, channel_path, flag, named
 from tickwise.cli.failures import Exit
-from tickwise.cli.session import Decorated, Session, view_options
+from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 WAIT_SECONDS = 20
 
@@ -74,7 +74,7 @@ def add(session: Session, /, name: str, address: str | None, **said: Any) -> Non
 
 @channels.command("list")
 @_of_installation
-@view_options
+@list_options
 @click.pass_obj
 def list_channels(session: Session, *, installation: bool) -> None:
     """List channels by name, with their newest deliveries."""
@@ -83,7 +83,8 @@ def list_channels(session: Session, *, installation: bool) -> None:
         session.show_json(found)
         return
     rows = [
-        (each["channel_id"], each["name"], each["kind"], _address(each), _standing(session, each)) for each in found
+        (session.short(each["channel_id"]), each["name"], each["kind"], _address(each), _standing(session, each))
+        for each in found
     ]
     output.table(session, ("ID", "NAME", "KIND", "ADDRESS", "NEWEST"), rows, empty="No channels.")
 

@@ -12,7 +12,7 @@ from tickwise.cli.commands.notices.channels import WAIT_SECONDS, told
 from tickwise.cli.commands.notices.things import Json, ask, flag, listed, named, rule_path
 from tickwise.cli.failures import Exit
 from tickwise.cli.labels import labels_text, read_labels
-from tickwise.cli.session import Decorated, Session, view_options
+from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 NONE = "none"
 """As the value of an option: take away what the rule has."""
@@ -84,7 +84,7 @@ def add(session: Session, /, name: str, **said: Any) -> None:
 @notify.command("list")
 @click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="The most rows to show.")
 @_of_installation
-@view_options
+@list_options
 @click.pass_obj
 def list_rules(session: Session, limit: int, *, installation: bool) -> None:
     """List rules by name."""
@@ -94,7 +94,7 @@ def list_rules(session: Session, limit: int, *, installation: bool) -> None:
         return
     rows = [
         (
-            each["rule_id"],
+            session.short(each["rule_id"]),
             each["name"] if each["enabled"] else f"{each['name']} (off)",
             " ".join(each["on"]),
             _scope(each),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tickwise.cli import output
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
+from tickwise.cli.lookup.endings import is_id
 from tickwise.cli.session import Session
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ import click
 from tickwise.cli import moments, output, work
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import labels_text, read_labels
-from tickwise.cli.references import is_id
-from tickwise.cli.session import Session, view_options
+from tickwise.cli.lookup.endings import is_id
+from tickwise.cli.session import Session, list_options, view_options
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ def objectives() -> None:
 
 @objectives.command("list")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
-@view_options
+@list_options
 @click.pass_obj
 def list_objectives(session: Session, limit: int) -> None:
     """List the objectives of jobs, and those by priority or labels.

@@ -11,8 +11,8 @@ from tickwise.cli import output, work
 from tickwise.cli.commands.fires import instant
 from tickwise.cli.commands.notices.things import Json, ask
 from tickwise.cli.failures import CommandFailure, Exit
-from tickwise.cli.references import is_id
-from tickwise.cli.session import Decorated, Session, view_options
+from tickwise.cli.lookup.endings import is_id
+from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 LABEL: Final = "label:"
 INCIDENT: Final = ("investigating", "identified", "monitoring", "resolved")
@@ -48,7 +48,7 @@ def _fields(command: Decorated) -> Decorated:
 
 
 @status_pages.command("list")
-@view_options
+@list_options
 @click.pass_obj
 def list_pages(session: Session) -> None:
     """List status pages, with the states of the last look."""

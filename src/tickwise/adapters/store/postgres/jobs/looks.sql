@@ -52,3 +52,23 @@ SELECT j.*, l.queue, l.priority, l.requires,
 FROM c CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
 JOIN tickwise.lanes l USING (lane)
 ORDER BY c.due, c.job_id
+
+-- name: jobs_ending
+-- The jobs of the namespace $1 whose ids end with $2: of those that last or are planned all, of others those with ids from $3 on. $4 at
+-- most, $5 labels (NULL: any). All of these are looked at. Planned for each call's own values.
+SELECT j.job_id AS id FROM tickwise.jobs j
+WHERE j.namespace = $1 AND right(j.job_id::text, length($2::text)) = $2 AND ($5::jsonb[] IS NULL OR j.labels @> ANY($5))
+  AND (j.lasting OR j.job_id >= $3::uuid OR EXISTS (SELECT FROM tickwise.timers t WHERE t.job_id = j.job_id)
+       OR EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id))
+ORDER BY j.job_id DESC LIMIT $4
+
+-- name: runs_ending
+-- The runs of the namespace $1 whose ids end with $2: those under way, and ended ones with ids from $3 on. $4 at most, $5 labels of their
+-- jobs (NULL: any). All of these are looked at. Planned for each call's own values.
+SELECT r.run_id AS id FROM (
+  SELECT run_id, job_id FROM tickwise.runs WHERE namespace = $1 AND right(run_id::text, length($2::text)) = $2
+  UNION ALL
+  SELECT run_id, job_id FROM tickwise.history
+  WHERE namespace = $1 AND run_id >= $3::uuid AND right(run_id::text, length($2::text)) = $2) r
+WHERE $5::jsonb[] IS NULL OR EXISTS (SELECT FROM tickwise.jobs j WHERE j.job_id = r.job_id AND j.labels @> ANY($5) OFFSET 0)
+ORDER BY r.run_id DESC LIMIT $4

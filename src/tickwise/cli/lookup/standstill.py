@@ -1,0 +1,65 @@
+"""The reason in words why a new job does not run now: a hold on its queue, a stop, a namespace that is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tickwise.cli.failures import safe
+from tickwise.cli.lookup.next_runs import next_run_of
+
+if TYPE_CHECKING:
+    from tickwise.cli.session import Session
+
+Json = dict[str, Any]
+
+
+def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str) -> str:
+    """The sentence on when a new job runs. `body`: as it was sent, in the long form, or as it is answered."""
+    if body["schedule_type"] == "IMMEDIATE":
+        reason = standstill(session, body, job_id)
+        return "It runs now." if reason is None else f"It waits: {reason}."
+    if body["schedule_type"] == "ON_DEMAND":
+        return f"It runs on request: tickwise jobs run-now {session.short(job_id)}"
+    coming = next_run_of(session, session.client.job_get(job_id))
+    return f"Next run: {session.time(coming)}" if coming else "Nothing lets it run in the near future."
+
+
+def standstill(session: Session, body: Mapping[str, Any], job_id: str) -> str | None:
+    """The reason why a new job does not run at once, as the end of a sentence; None: there is none that this caller
+    may read."""
+    from tickwise.sdk.client import ProblemError
+
+    queue = body.get("queue") or "default"
+    try:
+        hold = session.client.queue_get(queue)
+        if hold["held"]:
+            return f"the queue {queue} is {_until(session, hold['hold'], 'on hold')}"
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
+    try:
+        stop = next((each for each in session.client.stops_list() if _concerns(each, body, queue, job_id)), None)
+    except ProblemError as error:
+        if error.status != 403:
+            raise
+        return None
+    return None if stop is None else f"{safe(stop['scope'])}: {_until(session, stop, 'stopped')}"
+
+
+def _concerns(stop: Json, body: Mapping[str, Any], queue: str, job_id: str) -> bool:
+    if not stop["in_force"]:
+        return False
+    labels: Mapping[str, str] = stop.get("labels") or {}
+    if labels:
+        return labels.items() <= (body.get("labels") or {}).items()
+    if stop.get("queue") is not None:
+        return bool(stop["queue"] == queue)
+    return stop.get("job_id") in (None, job_id)
+
+
+def _until(session: Session, held: Json, how: str) -> str:
+    """`on hold until … by Ada: they move`."""
+    until = f" until {session.time(held['until'])}" if held.get("until") else ""
+    why = f": {safe(held['reason'])}" if held.get("reason") else ""
+    return f"{how}{until} by {safe(held['by'])}{why}"

@@ -1,0 +1,146 @@
+"""The content of `tickwise status` and `tickwise top`, read from the server in a few small requests.
+
+Each part is bounded, however much is stored. A part that the caller may not read is None, and left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from tickwise.cli.lookup.names import names_of
+from tickwise.cli.moments import written
+from tickwise.cli.session import Session
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+LATE_SECONDS: Final = 5.0
+"""A job that has not begun this long after its time is late, as on the pages."""
+LATE_LOOKED_SECONDS: Final = 86_400.0
+"""Jobs whose time is longer ago are looked for by `tickwise jobs list`: an index has this window."""
+MAX_FAILED: Final = 100
+"""Failed runs that are read, to group them by their jobs."""
+MAX_LATE: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFailures:
+    """The failed runs of one job."""
+
+    newest: Json
+    """The run."""
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """All of it. None: the caller may not read that."""
+
+    seen_at: float
+    """Unix seconds, by this machine's clock."""
+    since: float
+    """Failures from then on."""
+    running: Sequence[Json] | None
+    """Runs that are handed out or run, the newest first."""
+    more_running: bool
+    failed: Sequence[JobFailures] | None
+    """By job, the newest failure first."""
+    more_failed: bool
+    """There are more failed runs than were read."""
+    counts: Mapping[str, int] | None
+    """Ended runs of that time by their state."""
+    late: Sequence[Json] | None
+    """Jobs whose time has passed, and which nothing holds back."""
+    held: Sequence[Json] | None
+    """Queues on hold."""
+    stops: Sequence[Json] | None
+    executors: Sequence[Json] | None
+    """Those that are active."""
+    roles: Sequence[Json] | None
+    names: Mapping[str, str]
+    """Of the jobs of the runs."""
+
+
+def look(session: Session, *, at: float, since: float, most: int) -> Glance:
+    """Read everything. `most`: the runs under way that are shown."""
+    client = session.client
+
+    def page(path: str, **query: Any) -> list[Json]:
+        found: list[Json] = client.request("GET", path, query=query).body
+        return found
+
+    running = _may(lambda: page("/runs", status=["RUNNING", "DISPATCHED"], limit=most + 1))
+    failed = _may(lambda: page("/runs", status=["FAILED"], due_after=written(since), limit=MAX_FAILED + 1))
+    tallies = _may(lambda: page("/runs/counts", since=written(since - since % 3600), until=written(at)))
+    window = {"next_run_after": written(at - LATE_LOOKED_SECONDS), "next_run_before": written(at - LATE_SECONDS)}
+    late = _may(lambda: page("/jobs", status=["SCHEDULED"], limit=MAX_LATE, **window))
+    queues = _may(client.queues_list)
+    stops = _may(client.stops_list)
+    executors = _may(client.executors_list)
+    roles = _may(client.roles_list)
+    by_job = _by_job((failed or [])[:MAX_FAILED])
+    shown = [*(running or [])[:most], *(each.newest for each in by_job)]
+    held = [each for each in queues or () if each["held"]]
+    standing = {each["queue"] for each in held}
+    return Glance(
+        seen_at=at,
+        since=since,
+        running=None if running is None else running[:most],
+        more_running=len(running or ()) > most,
+        failed=None if failed is None else by_job,
+        more_failed=len(failed or ()) > MAX_FAILED,
+        counts=None if tallies is None else _counted(tallies),
+        late=None if late is None else [job for job in late if job["queue"] not in standing],
+        held=None if queues is None else held,
+        stops=stops,
+        executors=None if executors is None else [each for each in executors if each["alive"]],
+        roles=roles,
+        names=names_of(session, [run["job_id"] for run in shown]),
+    )
+
+
+def _may(ask: Callable[[], T]) -> T | None:
+    """The answer; None if the caller may not ask."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        return ask()
+    except ProblemError as error:
+        if error.status != 403:
+            raise
+        return None
+
+
+def _by_job(failed: Sequence[Json]) -> list[JobFailures]:
+    counts = Counter(run["job_id"] for run in failed)
+    newest = {run["job_id"]: run for run in reversed(failed)}
+    return [JobFailures(newest=newest[job], runs=runs) for job, runs in counts.items()]
+
+
+def _counted(tallies: Sequence[Json]) -> dict[str, int]:
+    counts = Counter[str]()
+    for each in tallies:
+        counts[each["status"]] += each["runs"]
+    return dict(counts)
+
+
+def as_json(found: Glance) -> Json:
+    """All of it for programs; null: the caller may not read that."""
+    failed = found.failed
+    return {
+        "since": written(found.since),
+        "running": found.running,
+        "more_running": found.more_running,
+        "failed": None if failed is None else [{"runs": each.runs, "newest": each.newest} for each in failed],
+        "more_failed": found.more_failed,
+        "counts": found.counts,
+        "late": found.late,
+        "held_queues": found.held,
+        "stops": found.stops,
+        "executors": found.executors,
+        "roles": found.roles,
+        "names": found.names,
+    }

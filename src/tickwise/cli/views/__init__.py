@@ -1,0 +1,1 @@
+"""Jobs and runs as rows and as fields."""
