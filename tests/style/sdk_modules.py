@@ -22,6 +22,7 @@ from tests.style.api_page import description
 from tests.style.tree import ROOT
 
 FOLDER: Final = "sdk/src/tickwise_sdk"
+PLACES: Final = (f"{FOLDER}/types.py", f"{FOLDER}/calls.py", f"{FOLDER}/async_calls.py")
 BY_HAND: Final = frozenset({"describe", "streamEvents", "streamRunLog"})
 """Operations that are no methods: streams are followed by `tickwise_sdk.events`."""
 Schema = Mapping[str, Any]
@@ -336,11 +337,12 @@ def modules() -> dict[str, str]:
     """The text of each module, by its place."""
     said = description()
     parameters = said["components"]["parameters"]
-    return {
-        f"{FOLDER}/types.py": TypeWriter(said["components"]["schemas"]).module(),
-        f"{FOLDER}/calls.py": CallWriter(said["paths"], parameters, is_async=False).module(),
-        f"{FOLDER}/async_calls.py": CallWriter(said["paths"], parameters, is_async=True).module(),
-    }
+    texts = (
+        TypeWriter(said["components"]["schemas"]).module(),
+        CallWriter(said["paths"], parameters, is_async=False).module(),
+        CallWriter(said["paths"], parameters, is_async=True).module(),
+    )
+    return dict(zip(PLACES, texts, strict=True))
 
 
 if __name__ == "__main__":

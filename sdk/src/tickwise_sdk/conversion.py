@@ -43,7 +43,7 @@ class Mismatch(Exception):
         self.path: tuple[str, ...] = ()
 
     def within(self, part: str) -> Mismatch:
-        """The same, seen from one level further out."""
+        """Add the part that leads here from one level further out."""
         self.path = (part, *self.path)
         return self
 

@@ -27,7 +27,7 @@ class DeclaredSchedule(NamedTuple):
     """A schedule of a task, as it was declared."""
 
     key: str
-    """The key of its job: the name of the task, and the name of the schedule behind a slash if it has one."""
+    """The key of its job: the name of the task, and the name of the schedule behind an @ if it has one."""
     task: str
     body: types.JobBody
 
@@ -39,7 +39,7 @@ declared: dict[str, DeclaredSchedule] = {}
 def declare(task: str, name: str | None, body: types.JobBody) -> DeclaredSchedule:
     """Note a schedule. Raises `RegistrationError` for one without a time, with two, or whose key is taken."""
     said = [each for each in _TIMES if each in body]
-    key = task if name is None else f"{task}/{name}"
+    key = task if name is None else f"{task}@{name}"
     if len(said) != 1:
         raise RegistrationError(f"the schedule {key} must say either `cron` or `every`")
     fields = {word: value for word, value in body.items() if word != "schedule_type"}
@@ -60,7 +60,7 @@ class Deployer(Protocol):
 
     def get_job_by_key(self, key: str) -> types.JobView: ...
 
-    def upsert_job(self, key: str, body: types.JobChangeBody) -> types.JobView: ...
+    def upsert_job(self, key: str, body: types.JobChangeBody) -> Any: ...
 
     def cancel_job(self, job_id: str) -> Any: ...
 

@@ -184,12 +184,12 @@ def submit_many(calls: Iterable[BoundCall[_V]], *, client: Submitter | None = No
 
 
 class _Job(Generic[_V]):
-    """What is known of a job that was made."""
+    """A job that was made."""
 
     def __init__(self, job_id: str, warnings: Sequence[str], result: Conversion) -> None:
         self.job_id = job_id
         self.warnings = tuple(warnings)
-        """What the server has to say of the job: that no executor offers its function, for example."""
+        """Remarks of the server: that no executor offers its function, for example."""
         self._conversion = result
 
     def _value(self, run: types.RunView) -> _V:
@@ -287,7 +287,7 @@ def use_client(client: Submitter | None) -> None:
 
 
 def use_async_client(client: AsyncSubmitter | None) -> None:
-    """The same for `submit_async`, which finds none by itself: connections belong to an event loop."""
+    """Choose the client of `submit_async`, which finds none by itself: connections belong to an event loop."""
     replace_clients(clients_in_use().plain, client)
 
 

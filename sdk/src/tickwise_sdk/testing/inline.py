@@ -22,14 +22,14 @@ from tickwise_sdk.testing.clock import BEGIN
 
 @dataclass
 class TaskRun:
-    """What a call of a task did."""
+    """The outcome of a call of a task."""
 
     result: Any = None
     """The result of its run: JSON values."""
     output: str = ""
     """The text that it printed and logged."""
     progress: list[tuple[float, str]] = field(default_factory=list)
-    """What it said of its progress."""
+    """Each share that it said is done, with its text."""
 
 
 _cancelled: Final[set[UUID]] = set()
@@ -58,7 +58,7 @@ def run_task(call: BoundCall[Any], context: Context | None = None) -> TaskRun:
 
 
 async def run_task_async(call: BoundCall[Any], context: Context | None = None) -> TaskRun:
-    """The same of an asynchronous task, on the loop of the caller."""
+    """As `run_task`, of an asynchronous task, on the loop of the caller."""
     task, done = _registered(call.task), TaskRun()
     with _surroundings(done):
         value = task.function(*_arguments(task, call.payload, context or context_for()))
@@ -99,7 +99,8 @@ def _awaited(coroutine: Any) -> Any:
 
 @contextmanager
 def _surroundings(done: TaskRun) -> Iterator[None]:
-    """What a worker gives a task: its output is kept, its progress is heard, it can be asked to stop."""
+    """The surroundings that a worker gives a task: its output is kept, its progress is heard, it can be asked to
+    stop."""
     output = StringIO()
     before = hooks.is_cancelled, hooks.tell_progress
     hooks.is_cancelled = _cancelled.__contains__

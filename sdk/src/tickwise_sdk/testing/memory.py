@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
@@ -300,7 +301,7 @@ def _job_view(job: _Job) -> types.JobView:
 def _cron(line: str, zone: str, after: datetime) -> datetime | None:
     """The next time of a cron line, as the server reads it."""
     try:
-        from tickwise.domain import schedule
+        schedule = import_module("tickwise.domain.schedule")
     except ImportError:
         raise LookupError(
             f"the cron line {line!r} is read by the server's package: install `tickwise` beside the SDK for this test, "
