@@ -222,3 +222,25 @@ def test_the_server_takes_any_release_of_the_sdk_that_it_names() -> None:
         pytest.fail("tickwise is not installed here: make setup")
     (sdk,) = [each for each in wanted if each.name == "tickwise-sdk"]
     assert sdk.specifier.contains(distribution("tickwise-sdk").version)
+
+
+def test_the_command_line_deploys_the_schedules_of_a_module(up: Local, tmp_path: Path) -> None:
+    """From the folder where it is; what cannot be imported is said, with the reason."""
+    (tmp_path / "shop_tasks.py").write_text(
+        "from tickwise_sdk import task\n@task('shop.tidy')\ndef tidy() -> None: ...\ntidy.schedule(every='1h')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "broken_tasks.py").write_text("import no_such_package\n", encoding="utf-8")
+    command = [sys.executable, "-m", "tickwise", "deploy", "--app", "shop of files", "--data-dir", str(up.data_dir)]
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [*command, *arguments], cwd=tmp_path, env=dict(up.environ), capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    assert (0, "shop.tidy: would be created\n") == said("shop_tasks", "--dry-run")
+    assert (0, "shop.tidy: created\n") == said("shop_tasks")
+    assert (0, "shop.tidy: unchanged\n") == said("shop_tasks")
+    code, text = said("broken_tasks")
+    assert (2, True) == (code, "ModuleNotFoundError: No module named 'no_such_package'" in text), text

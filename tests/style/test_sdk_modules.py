@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.style import sdk_modules, tree
+from tests.style.api_page import description
 from tests.style.rules import imported_packages
 
 SAMPLE = "tests/unit/sdk/typed_sample.py"
@@ -24,7 +25,7 @@ def test_every_operation_is_a_method_of_both_clients() -> None:
     """But for streams, which are followed, and the description itself."""
     names = {
         operation["operationId"]
-        for path, methods in sdk_modules.description()["paths"].items()
+        for path, methods in description()["paths"].items()
         for operation in methods.values()
         if path.startswith("/api/v1/")
     }

@@ -25,7 +25,7 @@ DOCUMENTS = (
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
-    r"scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices|status-pages)\b[^`\n]*)"
+    r"deploy(?!/)|scheduler|executor|recorder|roles|keys|users|namespaces|audit|broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|channels|notify|alerts|notices|status-pages)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "tracing"))
 """Pages about settings, and what other programs make of them."""
