@@ -97,7 +97,7 @@ TRAVELS: list[tuple[Any, Any, Any]] = [
     (dict[str, date], {"a": date(2026, 1, 31)}, {"a": "2026-01-31"}),
     (Mapping[Colour, int], {Colour.BLUE: 1}, {"blue": 1}),
     (Point, Point(1), {"x": 1, "y": 0}),
-    (Address, {"since": date(2026, 1, 31)}, {"since": "2026-01-31"}),
+    (Address, {"street": "a", "since": date(2026, 1, 31)}, {"street": "a", "since": "2026-01-31"}),
     (Node, Node("a", [Node("b")]), {"name": "a", "below": [{"name": "b", "below": []}]}),
     (Parcel, Parcel(1.5, date(2026, 1, 31)), {"weight": 1.5, "due": "2026-01-31"}),
     (
