@@ -18,10 +18,11 @@ from tickwise.cli.session import Session
 
 ROOT = Path(__file__).resolve().parents[3]
 HOW_TO = tuple(sorted(f"docs/how-to/{path.name}" for path in (ROOT / "docs/how-to").glob("*.md")))
+SDK = tuple(sorted(f"docs/sdk/{path.name}" for path in (ROOT / "docs/sdk").glob("*.md")))
 DOCUMENTS = (
     "README.md", "docs/tutorial/first-job.md", "docs/tutorial/script-with-packages.md",
     "docs/tutorial/folder-of-scripts.md", "docs/reference/schedules.md", "examples/README.md", "examples/hello.py",
-    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
+    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO, *SDK,
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|run|jobs|runs|tasks|schedule|simulate|import|export|calendars|windows|db|api|"
