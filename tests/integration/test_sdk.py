@@ -96,7 +96,7 @@ def test_a_payload_for_another_version_fails_at_once_with_a_reason(client: Clien
     body["payload"] = {"day": "2026-01-31", "rows": 3}
     job = client.create_job(body)["job_id"]
     submitted = type(sdk_tasks.count.submit(DAY, client=client))
-    known = submitted(job, (), sdk_tasks.count.bind(DAY)._result, client)
+    known = submitted(job, (), sdk_tasks.count.bind(DAY).conversion, client)
     with pytest.raises(TaskFailed, match=r"PayloadError: the payload does not fit count.*without `rows`") as failed:
         known.result()
     assert ("FAILED", 1, "invalid") == tuple(failed.value.run[name] for name in ("status", "attempt_number", "reason"))

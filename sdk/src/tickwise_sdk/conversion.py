@@ -22,7 +22,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
@@ -323,11 +323,11 @@ class _Reader:
 
         def convert(steps: list[Step], kind: type[Sequence[Any]], make: Callable[[Any], Any]) -> Step:
             def converted(value: Any) -> Any:
-                if not isinstance(value, kind) or len(value) != len(steps):
+                values = _values(value, (kind,), expected)
+                if len(values) != len(steps):
                     raise Mismatch(expected, value)
-                return make(
-                    [_at(step, each, f"[{at}]") for at, (step, each) in enumerate(zip(steps, value, strict=True))]
-                )
+                pairs = enumerate(zip(steps, values, strict=True))
+                return make([_at(step, each, f"[{at}]") for at, (step, each) in pairs])
 
             return converted
 
@@ -339,21 +339,18 @@ class _Reader:
 
     def _list(self, kind: Any, inner: Any) -> Conversion:
         part = self.read(inner)
-        make = _LISTS.get(kind, kind)
+        make: Callable[[list[Any]], Any] = _LISTS.get(kind, tuple)
         sent = (list, tuple, set, frozenset)
         to_each = part.to_json
         from_each = part.from_json
 
         def to_json(value: Any) -> Any:
-            if not isinstance(value, sent):
-                raise Mismatch("a list", value)
-            return [_at(to_each, each, f"[{at}]") for at, each in enumerate(value)]
+            return [_at(to_each, each, f"[{at}]") for at, each in enumerate(_values(value, sent, "a list"))]
 
         def from_json(value: Any) -> Any:
-            if not isinstance(value, list):
-                raise Mismatch("a list", value)
+            found = [_at(from_each, each, f"[{at}]") for at, each in enumerate(_values(value, (list,), "a list"))]
             try:
-                return make([_at(from_each, each, f"[{at}]") for at, each in enumerate(value)])
+                return make(found)
             except TypeError:
                 raise Mismatch("a list of values that can be in a set", value) from None
 
@@ -366,9 +363,8 @@ class _Reader:
 
         def converted(key_step: Step, step: Step) -> Step:
             def convert(value: Any) -> Any:
-                if not isinstance(value, Mapping):
-                    raise Mismatch("an object", value)
-                return {_at(key_step, name, ".(key)"): _at(step, each, f".{name}") for name, each in value.items()}
+                members = _an_object(value).items()
+                return {_at(key_step, name, ".(key)"): _at(step, each, f".{name}") for name, each in members}
 
             return convert
 
@@ -382,10 +378,15 @@ class _Reader:
     def _class(self, kind: Any) -> Conversion:
         if kind in self._classes:
             return self._classes[kind]
+
         # A class may contain itself: until it is read, others that need it are given the way to it.
-        self._classes[kind] = Conversion(
-            lambda value: self._classes[kind].to_json(value), lambda value: self._classes[kind].from_json(value)
-        )
+        def to_json(value: Any) -> Any:
+            return self._classes[kind].to_json(value)
+
+        def from_json(value: Any) -> Any:
+            return self._classes[kind].from_json(value)
+
+        self._classes[kind] = Conversion(to_json, from_json)
         found = self._classes[kind] = self._read_class(kind)
         return found
 
@@ -400,7 +401,7 @@ class _Reader:
             return self._dataclass(kind)
         if typing.is_typeddict(kind):
             return self._typed_dictionary(kind)
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        if hasattr(kind, "_fields") and tuple in kind.__mro__:
             return self._named_tuple(kind)
         raise self._refused(kind)
 
@@ -472,10 +473,16 @@ def _name_of(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
 
 
-def _an_object(value: Any) -> Any:
+def _an_object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise Mismatch("an object", value)
-    return value
+    return typing.cast("Mapping[str, Any]", value)
+
+
+def _values(value: Any, kinds: tuple[type, ...], expected: str) -> Collection[Any]:
+    if not isinstance(value, kinds):
+        raise Mismatch(expected, value)
+    return typing.cast("Collection[Any]", value)
 
 
 def _at(step: Step, value: Any, part: str) -> Any:
@@ -509,16 +516,15 @@ def _reading(make: Callable[[dict[str, Any]], Any], members: list[Member]) -> St
 
 def read_members(value: Any, members: list[Member]) -> dict[str, Any]:
     """The members of an object, converted. Raises `Mismatch` for one that is missing or unknown."""
-    if not isinstance(value, Mapping):
-        raise Mismatch("an object", value)
-    found = {}
+    given = _an_object(value)
+    found: dict[str, Any] = {}
     for name, conversion, is_required in members:
-        if name in value:
-            found[name] = _at(conversion.from_json, value[name], f".{name}")
+        if name in given:
+            found[name] = _at(conversion.from_json, given[name], f".{name}")
         elif is_required:
             raise Mismatch(f"an object with `{name}`", value)
-    if len(found) < len(value):
-        unknown = ", ".join(f"`{name}`" for name in value if name not in found)
+    if len(found) < len(given):
+        unknown = ", ".join(f"`{name}`" for name in given if name not in found)
         raise Mismatch(f"an object without {unknown}", value)
     return found
 

@@ -215,6 +215,6 @@ class EventReader:
                 self._last = value
             elif not line:
                 if self._data or self._last:
-                    data = json.loads(self._data) if self._data else {}
+                    data: dict[str, Any] = json.loads(self._data) if self._data else {}
                     yield Event(self._name if data else "", data, self._last)
                 self._name, self._data = "", ""

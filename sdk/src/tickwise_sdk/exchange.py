@@ -14,7 +14,7 @@ import ssl
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
@@ -286,12 +286,13 @@ def _not_there(response: httpx2.Response) -> Pending:
 def _refusal(response: httpx2.Response) -> tuple[str, Json]:
     """The server's own words, or ours where something in between answered."""
     try:
-        problem = json.loads(response.content)
+        found = json.loads(response.content)
     except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
+        found = None
+    if not isinstance(found, dict):
         detail = f"the server answered {response.status_code} {response.reason_phrase}".rstrip()
         return detail, {"detail": detail, "status": response.status_code}
+    problem = cast("Json", found)
     detail = str(problem.get("detail") or problem.get("title") or f"the server answered {response.status_code}")
     return detail, problem
 

@@ -13,7 +13,7 @@ not asynchronous, also around asynchronous tasks: what it does must be quick.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,7 +48,7 @@ class Middleware:
         return self._around(call)
 
     @contextmanager
-    def _around(self, call: Call) -> Iterator[None]:
+    def _around(self, call: Call) -> Generator[None, None, None]:
         self.before(call)
         try:
             yield

@@ -107,7 +107,7 @@ def payload_of(function: Callable[..., Any]) -> Payload:
         if rest[0].kind is _KINDS.KEYWORD_ONLY:
             raise RegistrationError(f"{subject} must take its payload by position: remove the `*`")
         return Payload(inner, takes_context, whole, [], subject)
-    members = []
+    members: list[Member] = []
     for parameter in rest:
         if parameter.name in OPTIONS:
             raise RegistrationError(f"{subject}: `{parameter.name}` is an option of `submit`; rename the parameter")
@@ -138,8 +138,6 @@ def _is_whole(parameter: inspect.Parameter, kind: Any) -> bool:
         return True
     if typing.get_origin(kind) in (dict, Mapping):
         return True
-    if not isinstance(kind, type):
-        return False
     is_object = dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
     return is_object or hasattr(kind, "__struct_fields__") or hasattr(kind, "model_validate")
 

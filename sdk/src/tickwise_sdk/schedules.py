@@ -70,10 +70,10 @@ class SyncReport:
     """The outcome of a `sync`; each list has the keys of schedules."""
 
     app: str
-    created: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    unchanged: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list[str])
+    changed: list[str] = field(default_factory=list[str])
+    unchanged: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
     """On the server, and declared no more: cancelled with `prune`, else left as they are."""
     pruned: bool = False
     dry_run: bool = False
@@ -164,7 +164,8 @@ def _same(shown: Mapping[str, Any], name: str, value: Any) -> bool:
     if name == "every":
         return seconds_of(value) == shown.get("interval_seconds")
     if isinstance(value, Mapping) and isinstance(found, Mapping) and name != "payload":
-        return all(_same(found, inner, each) for inner, each in value.items())
+        declared_parts, shown_parts = cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", found)
+        return all(_same(shown_parts, inner, each) for inner, each in declared_parts.items())
     return bool(found == value)
 
 

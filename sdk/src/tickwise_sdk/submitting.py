@@ -61,11 +61,12 @@ class Bound(NamedTuple):
 class BoundCall(Generic[_V]):
     """A task with its arguments, converted and checked: a job, as soon as it is submitted."""
 
-    __slots__ = ("_bound", "_result")
+    __slots__ = ("_bound", "conversion")
 
     def __init__(self, bound: Bound, result: Conversion) -> None:
         self._bound = bound
-        self._result = result
+        self.conversion = result
+        """That of the results of its runs."""
 
     @property
     def task(self) -> str:
@@ -114,8 +115,8 @@ class BoundCall(Generic[_V]):
                 raise
             there = client.get_job_by_key(key)
             _check_same(there, self._bound.task, refused)
-            return Submitted(there["job_id"], (), self._result, client)
-        return Submitted(made["job_id"], made.get("warnings", ()), self._result, client)
+            return Submitted(there["job_id"], (), self.conversion, client)
+        return Submitted(made["job_id"], made.get("warnings", ()), self.conversion, client)
 
     async def submit_async(
         self,
@@ -135,8 +136,8 @@ class BoundCall(Generic[_V]):
                 raise
             there = await client.get_job_by_key(key)
             _check_same(there, self._bound.task, refused)
-            return AsyncSubmitted(there["job_id"], (), self._result, client)
-        return AsyncSubmitted(made["job_id"], made.get("warnings", ()), self._result, client)
+            return AsyncSubmitted(there["job_id"], (), self.conversion, client)
+        return AsyncSubmitted(made["job_id"], made.get("warnings", ()), self.conversion, client)
 
     def __repr__(self) -> str:
         return f"<{self._bound.task} with {self.payload!r}>"
@@ -173,9 +174,9 @@ def submit_many(calls: Iterable[BoundCall[_V]], *, client: Submitter | None = No
     if not asked:
         return []
     made = client.create_jobs([each.body() for each in asked], atomic=True)
-    results: Sequence[Any] = made["results"]
+    results = cast("Sequence[Any]", made["results"])
     return [
-        Submitted(result["job_id"], result.get("warnings", ()), each._result, client)  # noqa: SLF001 - of this module
+        Submitted[_V](result["job_id"], result.get("warnings", ()), each.conversion, client)
         for each, result in zip(asked, results, strict=True)
     ]
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tickwise_sdk.errors import ClientError
 from tickwise_sdk.exchange import ServerTrust
@@ -67,4 +67,5 @@ def _local(folder: Path) -> dict[str, Any]:
         value = json.loads((folder / CLIENT_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return value if isinstance(value, dict) and isinstance(value.get("url"), str) else {}
+    found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return found if isinstance(found.get("url"), str) else {}

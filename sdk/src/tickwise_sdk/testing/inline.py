@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import copy_context
@@ -28,7 +28,7 @@ class TaskRun:
     """The result of its run: JSON values."""
     output: str = ""
     """The text that it printed and logged."""
-    progress: list[tuple[float, str]] = field(default_factory=list)
+    progress: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     """Each share that it said is done, with its text."""
 
 
@@ -98,7 +98,7 @@ def _awaited(coroutine: Any) -> Any:
 
 
 @contextmanager
-def _surroundings(done: TaskRun) -> Iterator[None]:
+def _surroundings(done: TaskRun) -> Generator[None, None, None]:
     """The surroundings that a worker gives a task: its output is kept, its progress is heard, it can be asked to
     stop."""
     output = StringIO()

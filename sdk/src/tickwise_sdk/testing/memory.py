@@ -10,7 +10,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -48,7 +48,7 @@ class MemoryRun:
     result: Any = None
     output: str = ""
     """That of the newest attempt."""
-    progress: list[tuple[float, str]] = field(default_factory=list)
+    progress: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     error: BaseException | None = None
     """The error of the newest attempt that failed."""
 
@@ -76,7 +76,7 @@ class _Job:
     job_id: str
     status: str
     next_at: datetime | None
-    runs: list[MemoryRun] = field(default_factory=list)
+    runs: list[MemoryRun] = field(default_factory=list[MemoryRun])
 
     @property
     def task(self) -> str:
@@ -209,7 +209,7 @@ class MemoryServer:
         del limit
         wanted = dict(each.split("=", 1) for each in label or ())
         for job in list(self._jobs.values()):
-            labels = job.body.get("labels") or {}
+            labels: dict[str, str] = job.body.get("labels") or {}
             if all(labels.get(name) == value for name, value in wanted.items()) and (
                 not status or job.status in status
             ):
@@ -276,15 +276,12 @@ class AsyncMemoryServer:
         return self._server.get_job_status(job_id)
 
 
-_JOB_FIELDS: Final[Mapping[str, Callable[[], Any]]] = {"labels": dict, "payload": lambda: None}
-
-
 def _job_view(job: _Job) -> types.JobView:
     """The parts of the answer of a server that programs look at."""
     body = {name: value for name, value in job.body.items() if name not in ("cron", "every")}
-    defaults = {name: make() for name, make in _JOB_FIELDS.items()}
-    found = {
-        **defaults,
+    found: dict[str, Any] = {
+        "labels": {},
+        "payload": None,
         **body,
         "job_id": job.job_id,
         "key": job.body.get("key"),
