@@ -1,7 +1,7 @@
 """The pages of the SDK: their code runs, and prints what they say.
 
 A block that begins with `# name.py` is that file, which workers import; the other blocks of a page are one program, run
-on a server with those workers. What it prints are the lines with `#>`.
+on a server with those workers. What it prints are the lines with `# →`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_the_program_of_a_page_prints_what_the_page_says(page: Path, up: Local, 
     program = _program(page)
     place = folder / f"page_{page.stem.replace('-', '_')}.py"
     place.write_text(program, encoding="utf-8")
-    said = re.findall(r"^ *#> (.*)$", program, re.MULTILINE)
+    said = re.findall(r"^ *# → (.*)$", program, re.MULTILINE)
     assert said
     printed = _ran([place.name], folder, TICKWISE_URL=up.url, TICKWISE_API_KEY=up.key)
     assert said == printed.splitlines()
