@@ -35,7 +35,7 @@ class Filled(Rig):
         """What was built, and nothing of an earlier round, nor of a measurement that was interrupted."""
         connection = await self.connect()
         left = self.since
-        if left == NOTHING and await connection.fetchval("SELECT to_regclass('bench.origin')"):
+        if left == NOTHING and await connection.fetchval(SQL["stored_has_origin"]):
             left = await connection.fetchval(SQL["stored_left"]) or NOTHING
         if left != NOTHING:
             await connection.execute(SQL["stored_forget"], left, timeout=TIDY_SECONDS)

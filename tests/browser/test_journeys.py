@@ -171,6 +171,8 @@ def test_a_session_that_ends_in_a_form_loses_nothing(here: World, opened: Open) 
     page.get_by_role("button", name="Send it").click()
     expect(page.get_by_text("The job is paused.")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
+    # The page is asked about its state when the test ends, which a page on its way to the next one cannot answer.
+    expect(page.get_by_text("The job goes on by its schedule.")).to_be_visible()
 
 
 def test_pages_work_without_javascript(here: World, context: Contexts) -> None:

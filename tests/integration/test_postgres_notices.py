@@ -71,7 +71,7 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "notice_test": ([NONE], {"notices_tests"}),
     "notices_take": (["one", 16, 60.0, 4, 2, 4], {"notices_due"}),
     "alerts_find": (["n1", None, None, None, None, None, None, 50], {"alerts_seen"}),
-    "notices_bursts": ([[NONE, None], [NONE, NONE], [300.0, 600.0], 10], {"notices_made"}),
+    "notices_bursts": ([[NONE, None], [NONE, NONE], [300.0, 600.0], 10, 20], {"notices_made"}),
     "notices_waiting": ([[NONE], [NONE]], {"notices_one"}),
     "notification_rule_silence": ([NONE], {"alerts_of_rule"}),
     "delays_timers": ([["default"], 60.0, 100, 0.0, NONE], {"timers_decided", "timers_once"}),

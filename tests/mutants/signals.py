@@ -98,6 +98,20 @@ SIGNALS: Final = (
         ),
     ),
     Mutant(
+        "the first message of a storm waits for no notice of before",
+        "src/tickwise/domain/notices/judging.py",
+        "burst.storms or burst.newest_at + STORM_EBB_SECONDS > now",
+        "burst.made",
+        (JUDGING + "test_the_first_message_of_a_storm_goes_at_once",),
+    ),
+    Mutant(
+        "a failed run that left a dead letter is one event of a notice",
+        "src/tickwise/domain/notices/judging.py",
+        "if said.get(rule.rule_id) is None or",
+        "if True or",
+        (JUDGING + "test_a_failure_is_one_event_by_several_names",),
+    ),
+    Mutant(
         "a success of before the last failure closes nothing",
         "src/tickwise/domain/notices/judging.py",
         "event.at < draft.last_at or",

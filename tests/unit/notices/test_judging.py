@@ -207,11 +207,20 @@ def test_a_skip_that_nobody_chose(reason: SkipReason) -> None:
     assert expected == [each.key.event for each in fold.alerts]
 
 
-def test_a_failure_is_several_events() -> None:
-    """Each has its own alert, and one notice tells them."""
-    fold = judged([event()], rule(FAILURE, FIRST, DEAD), history=ends(F))
+def test_a_failure_is_one_event_by_several_names() -> None:
+    """Each has its own alert. A notice has it once, by the first name of which it tells."""
+    asked = rule(FAILURE, FIRST, DEAD)
+    fold = judged([event()], asked, history=ends(F))
     assert {FAILURE, FIRST, DEAD} == {each.key.event for each in fold.alerts}
-    assert [3] == [each.events for each in fold.notices]
+    assert [(1, [FAILURE])] == [(each.events, [line.event for line in each.lines]) for each in fold.notices]
+    failing = [standing(alert())]
+    fold = judged([event()], rule(FAILURE, DEAD), stands=failing)
+    assert [(FAILURE, DEAD)] == [tuple(line.event for line in each.lines) for each in fold.notices]
+    both = [*failing, standing(alert(event=DEAD, alert_id=UUID(int=0xF2)))]
+    fold = judged([event()], rule(FAILURE, DEAD), stands=both)
+    assert [(1, True, [FAILURE])] == [
+        (each.events, each.joins, [line.event for line in each.lines]) for each in fold.notices
+    ]
 
 
 # ------------------------------------------------------------------------------------------- recoveries
@@ -361,16 +370,18 @@ def test_an_alert_of_a_rule_that_is_gone_is_due_no_more() -> None:
 
 
 def test_later_notices_of_a_burst_are_further_apart() -> None:
-    """The first goes at once; after three, in the time that the rule says. A pause counts from the last."""
+    """The first goes at once; after many events, in the time that the rule says. A pause counts from the last."""
     pair = (RULE, OPS)
     gathers = rule(group_seconds=120.0)
     for burst, due in (
         (None, NOW),
-        (Burst(1, NOW - 2.0), NOW + 3.0),
-        (Burst(1, NOW - 60.0), NOW),
-        (Burst(2, NOW - 10.0), NOW + 50.0),
-        (Burst(2, NOW - 61.0), NOW),
-        (Burst(3, NOW - 10.0), NOW + 110.0),
+        (Burst(1, NOW - 0.4, 1, 0), NOW + 0.6),
+        (Burst(4, NOW - 2.0, 4, 0), NOW),
+        (Burst(1, NOW - 2.0, 5, 0), NOW + 3.0),
+        (Burst(5, NOW - 6.0, 9, 0), NOW),
+        (Burst(2, NOW - 10.0, 10, 0), NOW + 50.0),
+        (Burst(2, NOW - 61.0, 19, 0), NOW),
+        (Burst(3, NOW - 10.0, 20, 1), NOW + 110.0),
     ):
         fold = judged([event()], gathers, bursts={} if burst is None else {pair: burst})
         assert [due] == [each.due for each in fold.notices], burst
@@ -383,7 +394,13 @@ def test_the_first_message_of_a_storm_goes_at_once() -> None:
     pair = (RULE, OPS)
     assert [(NOW, False)] == [(each.due, each.gathers) for each in judged(storm, rule()).notices]
     for events, more in (([*storm, event(20)], False), (storm[:2], True)):
-        for burst, due in ((None, NOW), (Burst(1, NOW - 1.0), NOW + STORM_EBB_SECONDS), (Burst(2, NOW), NOW + 300.0)):
+        for burst, due in (
+            (None, NOW),
+            (Burst(9, NOW - 6.0, 19, 0), NOW),
+            (Burst(1, NOW - 1.0, 3, 0), NOW + STORM_EBB_SECONDS),
+            (Burst(1, NOW - 9.0, 20, 1), NOW + STORM_EBB_SECONDS),
+            (Burst(2, NOW - 9.0, 40, 2), NOW + 291.0),
+        ):
             [notice] = judged(
                 events, rule(), more=more, bursts={} if burst is None else {pair: burst}
             ).notices  # fmt: skip

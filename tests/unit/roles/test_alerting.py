@@ -136,7 +136,7 @@ async def test_a_failure_is_told_and_so_is_its_recovery() -> None:
     await night.end(RunState.FAILED, job)
     await night.judge()
     assert [] == night.send()
-    await night.rig.clock.advance(PAUSES[1])
+    await night.rig.clock.advance(PAUSES[0][1])
     await night.end(RunState.SUCCESS, job)
     await night.judge()
     [notice] = night.send()
@@ -323,7 +323,7 @@ async def test_a_small_storm_is_two_messages() -> None:
         await night.end(RunState.FAILED, *await night.jobs(6))
         await night.judge()
         sent += night.send()
-    await night.rig.clock.advance(PAUSES[1])
+    await night.rig.clock.advance(PAUSES[1][1])
     sent += night.send()
     assert [6, 24] == [notice.events for notice in sent]
 
@@ -648,7 +648,7 @@ async def test_a_lost_executor_is_told_and_its_return() -> None:
     await night.store.executors.expire(crashes_max=3)
     assert [NoticeEvent.EXECUTOR_LOST] == [event for event, _ in await looked(night)]
     await night.store.executors.join(executor("one", lease_seconds=10.0))
-    await night.rig.clock.advance(PAUSES[1])
+    await night.rig.clock.advance(PAUSES[0][1])
     assert [NoticeEvent.RECOVERY] == [event for event, _ in await looked(night)]
     assert [AlertState.CLOSED] == [each.state for each in await night.alerts(namespace=INSTALLATION)]
 

@@ -144,6 +144,10 @@ class Burst(NamedTuple):
     made: int
     newest_at: float
     """The time at which the newest was due."""
+    events: int
+    """Of all of them."""
+    storms: int
+    """Those of a storm: with `STORM_EVENTS` or more."""
 
 
 class Fold(NamedTuple):

@@ -49,9 +49,10 @@ from tickwise.domain.notices.rules import (
 )
 from tickwise.domain.notices.sentences import recovered, sentence_of, still_open
 
-PAUSES: Final = (0.0, 5.0, 60.0)
-"""After none, one and two notices of a rule and channel within `BURST_SECONDS` the next one is sent no sooner than so
-many seconds after the last; each later one after the `group_seconds` of the rule."""
+PAUSES: Final = ((5, 1.0), (10, 5.0), (20, 60.0))
+"""(events, seconds): after fewer events than these, told by a rule to a channel within `BURST_SECONDS`, the next notice
+is sent no sooner than so many seconds after the last; after more, the `group_seconds` of the rule. A few failures that
+have nothing to do with each other are each told at once, many are gathered."""
 BURST_SECONDS: Final = 600.0
 """Notices of a rule that gathers for longer are one burst for twice that time."""
 STORM_EVENTS: Final = 20
@@ -163,6 +164,11 @@ def rule_of_job(namespace: str, job: NoticeJob) -> NotificationRule:
     )
 
 
+def _pause(told: int, rule: NotificationRule) -> float:
+    """The least time between two notices of a rule and channel, in seconds, after so many events lately."""
+    return next((seconds for events, seconds in PAUSES if told < events), rule.group_seconds)
+
+
 @dataclass(slots=True)
 class _AlertDraft:
     """An alert, as this page changes it."""
@@ -247,10 +253,11 @@ class _Judging:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
             self._recover(event)
             return
+        said: dict[UUID, bool] = {}
         for name in asked_names(event):
             for rule in self._rules(event, name):
                 if self._holds(rule, name, event):
-                    self._count(rule, name, event)
+                    self._count(rule, name, event, said)
 
     def _rules(self, event: PendingEvent, name: NoticeEvent) -> Sequence[NotificationRule]:
         if event.rule_id is not None:
@@ -301,8 +308,9 @@ class _Judging:
             self._ended[known.job_id] = event.event_id, states
         return states
 
-    def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> None:
-        """Count an event in the alert of a rule, and tell it if the alert opens."""
+    def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent, said: dict[UUID, bool]) -> None:
+        """Count an event in the alert of a rule, and tell it if the alert opens. `said`: the rules that have a line
+        about it by another name, and whether that line tells it: a failed run that is a dead letter is one event."""
         key = self._key(rule, name, event)
         subject = key.subject
         draft = self._drafts.get(subject, {}).get(key)
@@ -323,11 +331,12 @@ class _Judging:
             return
         if is_new and draft.seen is not None and draft.seen.alert.state is AlertState.SNOOZED:
             draft.reopened, is_first = True, True
-        if is_first or name in TOLD_EACH:
+        tells = is_first or name in TOLD_EACH
+        if tells:
             draft.told_at = self._in.now
-            self._tell(rule, rule.channels, line, before=before)
-        else:
-            self._tell(rule, rule.channels, line, joins=True, before=before)
+        if said.get(rule.rule_id) is None or (tells and not said[rule.rule_id]):
+            self._tell(rule, rule.channels, line, joins=not tells, before=before)
+            said[rule.rule_id] = tells
 
     def _key(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> AlertKey:
         """The alert in which an event is counted: that of its subject, or the common one of many one-time jobs."""
@@ -491,13 +500,15 @@ class _Judging:
         if teller[2]:
             return ebb, is_storm
         burst = self._in.bursts.get(teller[:2])
-        made = 0 if burst is None else burst.made
-        due = ebb if made else now  # the first message of a storm goes at once, with those that failed by then
+        due = now
+        if burst is not None and (burst.storms or burst.newest_at + STORM_EBB_SECONDS > now):
+            due = ebb  # the first message of a storm goes at once, with those that failed by then
         if draft.urgent:
             return due, is_storm
-        if burst is not None and (not is_storm or made >= STORM_AT_ONCE):
-            of_rule = is_storm or made >= len(PAUSES)
-            due = max(due, burst.newest_at + (rule.group_seconds if of_rule else PAUSES[made]))
+        if burst is not None and is_storm and burst.storms >= STORM_AT_ONCE:
+            due = max(due, burst.newest_at + rule.group_seconds)
+        elif burst is not None and not is_storm:
+            due = max(due, burst.newest_at + _pause(burst.events, rule))
         if rule.severity is not Severity.CRITICAL:
             try:
                 quiet = quiet_until(rule.quiet, due)

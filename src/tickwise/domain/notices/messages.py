@@ -2,6 +2,7 @@
 
     one failure           [warning] nightly-report failed
     some of one job       [warning] nightly-report failed 4 times
+    a few                 [warning] 2 failures of 2 jobs: nightly-report, sync
     a storm               [critical] 100,000 failures of 3 jobs
     a recovery            [info] nightly-report succeeded again
     a repeat              [warning] Still open: nightly-report failed
@@ -25,6 +26,10 @@ TITLE_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 20_000
 NAME_CHARACTERS: Final = 100
 SENTENCE_CHARACTERS: Final = 500
+KINDS_NAMED: Final = 2
+"""A title of more kinds of events says `events`."""
+NAMES_SHOWN: Final = 3
+"""A title has the names of so few."""
 
 
 class _Words(NamedTuple):
@@ -131,13 +136,18 @@ def _title(notice: Notice) -> str:
             return f"{begin}{name} {_happened(last)}{times}"
         over = notice.lines[-1].event is NoticeEvent.RECOVERY
         return f"{begin}{name} {_happened(last)}{', and succeeded again' if over else ''}"
-    what = _WORDS[last.event].many if len(kinds) == 1 else "events"
-    one, many = _SUBJECTS.get(last.event, ("job", "jobs")) if len(kinds) == 1 else ("subject", "subjects")
+    what = " and ".join(_WORDS[kind].many for kind in sorted(kinds)) if len(kinds) <= KINDS_NAMED else "events"
+    [(one, many), *others] = {_SUBJECTS.get(kind, ("job", "jobs")) for kind in kinds}
+    if others:
+        one, many = "subject", "subjects"
     is_whole = notice.events <= len(notice.lines)
     more = "" if is_whole or notice.subjects or len(notice.lines) < MAX_LINES else " or more"
     names = {line.subject_name for line in notice.lines}
-    is_one = is_whole and len(names) == 1 and what != "events" and last.event not in _SUBJECTS
-    named = f" named {one_line(last.subject_name, NAME_CHARACTERS)}" if is_one else ""
+    named = ""
+    if is_whole and len(names) == 1 and one == "job" and len(kinds) == 1:
+        named = f" named {one_line(last.subject_name, NAME_CHARACTERS)}"
+    elif is_whole and len(names) == len(subjects) <= NAMES_SHOWN:
+        named = ": " + ", ".join(sorted(one_line(name, NAME_CHARACTERS) for name in names))
     return (
         f"{begin}{count_text(notice.events)} {what} of {count_text(count)} {many if count != 1 else one}{more}{named}"
     )

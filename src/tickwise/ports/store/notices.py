@@ -35,7 +35,7 @@ from tickwise.domain.observing.anomalies import MeasuredEnd
 from tickwise.domain.observing.objectives import GroupObjective, StartCount
 from tickwise.ports.store.analytics import ObjectiveJobs, ObjectiveJobsQuery
 
-MAX_BURST = 10
+MAX_BURST = 20
 MAX_ERROR = 1_000
 """Characters of an error or a sentence that an event keeps."""
 NOTED_SECONDS = 30 * 86_400.0

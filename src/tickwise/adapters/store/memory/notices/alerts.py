@@ -24,6 +24,7 @@ from tickwise.domain.notices.changes import (
     StandingAlert,
 )
 from tickwise.domain.notices.folding import WaitingNotice, joined
+from tickwise.domain.notices.judging import STORM_EVENTS
 from tickwise.domain.notices.rules import Alert, AlertState, Notice, NoticeState
 from tickwise.ports.store.notices import (
     ALERTS_KEPT_SECONDS,
@@ -101,7 +102,7 @@ class Alerts(Duty):
         now, found = self._state.now(), {}
         for pair, seconds in pairs.items():
             made = sorted(
-                (record.made_at, record.notice.due)
+                (record.made_at, record.notice.due, record.notice.events)
                 for record in self._state.notices.values()
                 if (record.notice.rule_id, record.notice.channel_id) == pair
                 and record.made_at > now - 2 * seconds
@@ -109,7 +110,9 @@ class Alerts(Duty):
                 and not (record.notice.is_test or record.notice.is_escalation or _collects(record))
             )[-MAX_BURST:]
             if made:
-                found[pair] = Burst(len(made), max(due for _, due in made))
+                events = [each for *_, each in made]
+                storms = sum(each >= STORM_EVENTS for each in events)
+                found[pair] = Burst(len(made), max(due for _, due, _ in made), sum(events), storms)
         return found
 
     async def fold(self, fold: Fold) -> bool:

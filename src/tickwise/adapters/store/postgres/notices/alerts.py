@@ -33,6 +33,7 @@ from tickwise.domain.notices.changes import (
     StandingAlert,
 )
 from tickwise.domain.notices.folding import WaitingNotice, joined
+from tickwise.domain.notices.judging import STORM_EVENTS
 from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severity
 from tickwise.ports.store.notices import (
     MAX_BURST,
@@ -96,8 +97,11 @@ class Alerts(Part):
         """See the port."""
         asked = [rule_id for rule_id, _ in pairs], [channel_id for _, channel_id in pairs], [*pairs.values()]
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("notices_bursts"), *asked, MAX_BURST)
-        return {(row["rule_id"], row["channel_id"]): Burst(row["made"], row["newest_at"]) for row in rows}
+            rows = await connection.fetch(statement("notices_bursts"), *asked, MAX_BURST, STORM_EVENTS)
+        return {
+            (row["rule_id"], row["channel_id"]): Burst(row["made"], row["newest_at"], row["events"], row["storms"])
+            for row in rows
+        }
 
     async def fold(self, fold: Fold) -> bool:
         """See the port."""

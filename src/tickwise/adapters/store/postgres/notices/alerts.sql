@@ -48,11 +48,13 @@ SELECT * FROM tickwise.alerts_shown WHERE subject = ANY($2::text[]) AND namespac
 
 -- name: notices_bursts
 -- The notices by the rules $1 (NULL: by jobs themselves) for the channels $2 that became due in the last $3 seconds of each and collect no more,
--- at most $4 of each pair.
-SELECT p.rule_id, p.channel_id, m.made, m.newest_at FROM unnest($1::uuid[], $2::uuid[], $3::float8[]) p(rule_id, channel_id, seconds)
+-- at most $4 of each pair. $5 the events of one of a storm.
+SELECT p.rule_id, p.channel_id, m.made, m.newest_at, m.events, m.storms FROM unnest($1::uuid[], $2::uuid[], $3::float8[]) p(rule_id, channel_id, seconds)
 CROSS JOIN LATERAL (
-  SELECT count(*) AS made, date_part('epoch', max(due)) AS newest_at FROM (
-    SELECT due FROM tickwise.notices n
+  SELECT count(*) AS made, date_part('epoch', max(due)) AS newest_at, coalesce(sum(events), 0) AS events,
+         count(*) FILTER (WHERE events >= $5) AS storms
+  FROM (
+    SELECT due, events FROM tickwise.notices n
     WHERE n.channel_id = p.channel_id
       AND coalesce(n.rule_id, '00000000-0000-0000-0000-000000000000') = coalesce(p.rule_id, '00000000-0000-0000-0000-000000000000')
       AND made_at > tickwise.now() - 2 * p.seconds * interval '1 second' AND due > tickwise.now() - p.seconds * interval '1 second'

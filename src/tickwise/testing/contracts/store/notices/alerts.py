@@ -361,7 +361,9 @@ class FoldsContract(NoticesContract):
         await store.alerts.fold(self.fold(self.notice(rule, make, is_escalation=True)))
         await store.alerts.fold(self.fold(self.notice(rule, make, due=make.now + 5.0)))  # it collects
         [(found, burst)] = (await store.alerts.bursts({pair: 300.0, (None, rule.channels[0]): 300.0})).items()
-        assert (found, burst.made) == (pair, 3)
+        assert (found, burst.made, burst.storms) == (pair, 3, 0)
+        [events] = {each.events for each in await self.notices(store) if not each.is_escalation}
+        assert burst.events == 3 * events
         assert burst.newest_at == pytest.approx(make.now, abs=30.0)
         assert await store.alerts.bursts({pair: 0.0}) == {}
         await self.shift(store, 301.0)
