@@ -9,7 +9,7 @@ async with AsyncClient("http://127.0.0.1:8470", key) as tickwise:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +123,8 @@ class AsyncClient(AsyncCalls):
 
     async def stream(
         self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[bytes]:
-        """As `Client.stream`."""
+    ) -> AsyncGenerator[bytes, None]:
+        """As `Client.stream`. Close it if you leave it before its end: `contextlib.aclosing`."""
         try:
             async with self._http.stream(**self._server.stream(path, query, headers)) as response:
                 if not response.is_success:

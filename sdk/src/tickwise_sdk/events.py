@@ -14,6 +14,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tickwise_sdk.errors import ClientError, ProblemError, StreamEnded, Unreachable
@@ -84,10 +85,11 @@ async def follow_async(
     while True:
         try:
             reader = EventReader()
-            async for part in client.stream("/events", query=query, headers=stream.headers()):
-                for event in filter(stream.passes, reader.feed(part)):
-                    if seen.is_new(event):
-                        yield event
+            async with aclosing(client.stream("/events", query=query, headers=stream.headers())) as parts:
+                async for part in parts:
+                    for event in filter(stream.passes, reader.feed(part)):
+                        if seen.is_new(event):
+                            yield event
         except (ProblemError, Unreachable) as error:
             stream.broke(error)
         await asyncio.sleep(PAUSE_SECONDS)
