@@ -42,7 +42,7 @@ IMAGE   ?= tickwise:$(VERSION)
 BASE    ?=
 CHECKS  ?=
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header $(if $(UPGRADE),--upgrade)
+	--no-emit-index-url --no-header --no-emit-package tickwise-sdk $(if $(UPGRADE),--upgrade)
 AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 UP_OPTIONS := $(if $(PORT),--port $(PORT)) $(AT)
 
@@ -162,5 +162,5 @@ lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 clean:  ## remove the virtual environment and every cache; never data
-	rm -rf $(VENV) $(AUDIT) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(AUDIT) build dist sdk/dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src sdk tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tickwise.sdk import task
+from tickwise_sdk import task
 
 
 @task("bench.noop")

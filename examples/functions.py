@@ -9,7 +9,7 @@ Executors import the modules that they are told of, and offer what is registered
 
 from typing import Any
 
-from tickwise.sdk import Context, PermanentError, task
+from tickwise_sdk import Context, PermanentError, task
 
 
 @task("reports.count_words")

@@ -8,7 +8,7 @@ set -eu
 venv=$1
 stamp=$2
 
-fingerprint=$({ pwd; cat requirements/uv.txt requirements/dev.txt pyproject.toml requirements/install.sh; } | cksum)
+fingerprint=$({ pwd; cat requirements/uv.txt requirements/dev.txt pyproject.toml sdk/pyproject.toml requirements/install.sh; } | cksum)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$fingerprint" ] && "$venv/bin/python" -c '' 2>/dev/null; then
     exit 0
 fi
@@ -43,6 +43,6 @@ UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS-true} "$venv/bin/uv" pip install --quiet --com
     "$venv/bin/python" -m pip install --quiet --require-hashes -r requirements/dev.txt
 }
 # hatchling is among the locked requirements, so the build needs nothing from outside.
-"$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -m compileall -q src
+"$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable ./sdk --editable .
+"$venv/bin/python" -m compileall -q src sdk/src
 printf '%s\n' "$fingerprint" >"$stamp"

@@ -12,7 +12,7 @@ import signal
 import time
 from typing import Any
 
-from tickwise.sdk import Context, task
+from tickwise_sdk import Context, task
 
 _files: dict[str, int] = {}
 

@@ -26,6 +26,7 @@ from packageurl import PackageURL
 
 from tests.deploy.files import DEPLOY, ROOT
 from tickwise import __version__
+from tickwise_sdk import __version__ as sdk_version
 
 BILLS: Final = {"tickwise": "base", "tickwise-local": "local", "tickwise-image": "server"}
 """The name of each bill, and its lock file."""
@@ -56,7 +57,8 @@ def bill(name: str) -> str:
     bom = Bom(serial_number=uuid5(NAMESPACE_URL, f"{name} {__version__} {found}"))
     kind = ComponentType.CONTAINER if name == "tickwise-image" else ComponentType.APPLICATION
     whole = Component(type=kind, name=name, version=__version__, bom_ref=name)
-    parts = [_component(each) for each in found]
+    # The SDK is of this repository, so no lock file names it.
+    parts = [_component(each) for each in (*found, LockedPackage("tickwise-sdk", sdk_version, ()))]
     if name == "tickwise-image":
         parts.append(_base_image())
     bom.metadata.component = whole

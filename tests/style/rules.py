@@ -358,7 +358,9 @@ def import_circle(sources: Mapping[str, str]) -> list[str]:
 
 
 def _module_of(place: str) -> str:
-    return place.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return (
+        place.removeprefix("sdk/").removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    )
 
 
 def _imported_modules(source: str, known: Collection[str]) -> set[str]:

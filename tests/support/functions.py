@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tickwise.sdk import Context, PermanentError, RetryLater, task
+from tickwise_sdk import Context, PermanentError, RetryLater, task
 
 
 @task("tests.nothing")

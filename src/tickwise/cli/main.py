@@ -154,6 +154,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "simulate",
             "Simulate jobs between two dates: the runs, the skips and their reasons, the busiest minute.",
         ),
+        "deploy": CommandEntry(
+            "programs.deploying", "deploy", "Bring the schedules that Python modules declare to the server."
+        ),
         "import": CommandEntry(
             "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
         ),

@@ -1,139 +1,44 @@
-"""Talk to a Tickwise server over HTTP: a small synchronous client that stands alone.
+"""The client of the command line: `tickwise_sdk.Client` with the words of its commands.
 
     with Client("http://127.0.0.1:8470", key) as tickwise:
         job = tickwise.job_create({"name": "hello", "schedule_type": "IMMEDIATE", "task": {...}})
 
-Every POST carries an Idempotency-Key, so a request whose answer got lost on the way is sent again and is still
-carried out once. A refusal of the server is raised as `ProblemError`; a server that is away, or says that it is
-for now, is waited for up to `patience_seconds` and then raised as `Unreachable`.
-
-A server that buffers requests answers a create, change or cancel with `"status": "pending"` once it is accepted. A read
-of what is accepted and not there yet is waited for like an absent server, and then raised as `Pending`.
+Bodies and answers are plain JSON here: commands hand on what people wrote, and show what came. Programs use
+`tickwise_sdk`, whose methods have types.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import json
-import ssl
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
-from urllib.parse import quote, urlsplit
-from uuid import uuid4
+from typing import Any, NamedTuple
 
-import httpx2
+import tickwise_sdk
+from tickwise_sdk.errors import (
+    ClearTextWarning,
+    ClientError,
+    Pending,
+    ProblemError,
+    Unreachable,
+    Untrusted,
+)
+from tickwise_sdk.exchange import API, Answer, Json, ServerTrust, travels_in_clear
+from tickwise_sdk.exchange import safe as _safe
 
-API: Final = "/api/v1"
-_RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
-_PENDING: Final = 202
-"""Of a read: what it asks for is accepted, and not there yet."""
-# A connection that cannot be made is not waited for: nearly always nothing listens there, and a person is watching.
-_BROKEN_ON_THE_WAY: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-
-Json = dict[str, Any]
-
-
-class ClientError(Exception):
-    """The root of what this module raises. `detail` is a sentence for people."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
-
-class Unreachable(ClientError):
-    """The server did not answer, or cannot serve for now. The same call may succeed later."""
-
-    def __init__(self, detail: str, *, status: int | None = None, request_id: str | None = None) -> None:
-        """`status` is the last HTTP status, None if there was no answer at all; `request_id` finds it in the logs."""
-        super().__init__(detail)
-        self.status = status
-        self.request_id = request_id
-
-
-class Untrusted(Unreachable):
-    """Something answers, and its certificate is not trusted."""
-
-
-class Pending(Unreachable):
-    """The server accepted the request and has not carried it out yet."""
-
-
-class ProblemError(ClientError):
-    """The server refused: an RFC 9457 problem."""
-
-    def __init__(self, status: int, problem: Json) -> None:
-        super().__init__(str(problem.get("detail") or problem.get("title") or f"the server answered {status}"))
-        self.status = status
-        self.problem = problem
-        self.code: str = str(problem.get("code") or "")
-        self.pointer: str | None = problem.get("pointer")
-        self.position: int | None = problem.get("position")
-        self.request_id: str | None = problem.get("request_id")
-
-
-class ClearTextWarning(UserWarning):
-    """A key travels to another machine without encryption."""
-
-
-class ServerTrust(NamedTuple):
-    """The certificates that a client takes for the server's."""
-
-    ca_file: str | None = None
-    """PEM certificates of authorities, or of the server itself: these alone are trusted. None: the machine's."""
-    server_name: str | None = None
-    """The name that the certificate must be for, if it is not that of the address."""
-    insecure: bool = False
-    """Send keys to other machines without TLS, too, and say nothing."""
-
-    def verify(self) -> ssl.SSLContext | bool:
-        """The argument for httpx. Raises `ClientError` for a file that has no certificates."""
-        if self.ca_file is None:
-            return True
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise ClientError(f"{self.ca_file} cannot be read as certificates (PEM): {error}") from None
-        # A certificate that is named itself is trusted, also if it is not the one that signed itself.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        return context
-
-
-def travels_in_clear(url: str) -> bool:
-    """Check whether requests to this address leave the machine unencrypted."""
-    parts = urlsplit(url)
-    return parts.scheme == "http" and not _is_local(parts.hostname or "")
-
-
-def _is_local(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-    return address.is_loopback or address.is_unspecified
-
-
-class Answer(NamedTuple):
-    """An answer: the parsed JSON (None if there is no body) and the headers that callers need."""
-
-    status: int
-    body: Any
-    etag: str | None
-    next_path: str | None
-    """The target of the `Link` header with `rel="next"`, if there is a further page."""
-
-
-class _Request(NamedTuple):
-    """A request without method and address, and the statuses that are no answer yet."""
-
-    query: Mapping[str, Any] | None = None
-    body: Any = None
-    headers: Mapping[str, str] | None = None
-    for_now: frozenset[int] = _RETRIED_STATUSES
+__all__ = [
+    "API",
+    "Answer",
+    "ClearTextWarning",
+    "Client",
+    "ClientError",
+    "Json",
+    "LogPart",
+    "Pending",
+    "ProblemError",
+    "ServerTrust",
+    "Unreachable",
+    "Untrusted",
+    "travels_in_clear",
+]
 
 
 class LogPart(NamedTuple):
@@ -143,160 +48,8 @@ class LogPart(NamedTuple):
     next_offset: int
 
 
-class Client:
-    """One server, one key. Not for use from several threads at once."""
-
-    def __init__(
-        self,
-        url: str,
-        key: str | Callable[[], str] | None,
-        *,
-        namespace: str | None = None,
-        timeout_seconds: float = 30.0,
-        patience_seconds: float = 10.0,
-        trust: ServerTrust | None = None,
-    ) -> None:
-        """`key` is an API key or an access token; a callable is asked at each request, since tokens end. `namespace` is
-        the one that requests are about; None: that of the key. `trust` says whose certificate is good, and whether a
-        key may travel without one; None: the machine's authorities, and a `ClearTextWarning` for a key that travels
-        unencrypted."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ClientError(f"{url!r} is no server address; write one such as http://127.0.0.1:8470")
-        trust = trust or ServerTrust()
-        if key and not trust.insecure and travels_in_clear(url):
-            warnings.warn(
-                f"your key travels to {parts.hostname} unencrypted, and can be read on its way; use https",
-                ClearTextWarning,
-                stacklevel=2,
-            )
-        self.url = url.rstrip("/").removesuffix(API)
-        self.patience_seconds = patience_seconds
-        headers = {"Accept": "application/json", "User-Agent": "tickwise-client"}
-        self.namespace = namespace
-        if namespace:
-            headers["Tickwise-Namespace"] = namespace
-        self._key = key
-        self._http = httpx2.Client(
-            headers=headers,
-            timeout=timeout_seconds,
-            # A proxy from the environment can reach no server on this machine; and without TLS, loading the
-            # certificates of the world would be most of a command's time.
-            trust_env=not _is_local(parts.hostname),
-            verify=trust.verify() if parts.scheme == "https" else False,
-        )
-        self._extensions = {"sni_hostname": trust.server_name} if trust.server_name else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give back the connections."""
-        self._http.close()
-
-    # ------------------------------------------------------------------------------------------ the frame
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        until_there: bool = True,
-    ) -> Answer:
-        """Send one request below `/api/v1` and read the answer as JSON. `body` is sent as JSON unless it is bytes.
-
-        A read waits for an object that is not there yet; with `until_there=False` the answer says `pending`."""
-        for_now = _RETRIED_STATUSES | {_PENDING} if method == "GET" and until_there else _RETRIED_STATUSES
-        sent = _Request(query=query, body=body, headers=headers, for_now=for_now)
-        response = self._exchange(method, self._address(path), sent)
-        following = response.links.get("next", {}).get("url")
-        content = response.content
-        try:
-            parsed = json.loads(content) if content.strip() else None
-        except ValueError:
-            raise Unreachable(f"{self.url} answered something that is not JSON; is it a Tickwise server?") from None
-        return Answer(response.status_code, parsed, response.headers.get("ETag"), following)
-
-    def _address(self, path: str) -> str:
-        """A full address for a path of the API, or for one that the server gave (`Link`, `log_url`)."""
-        if path.startswith(("http://", "https://")):
-            # The server's link may name another host than the one through which we reach it; the key must not go there.
-            parts = urlsplit(path)
-            path = parts.path + (f"?{parts.query}" if parts.query else "")
-        return self.url + (path if path.startswith((API, "/readyz", "/livez")) else API + path)
-
-    def _exchange(self, method: str, address: str, request: _Request) -> httpx2.Response:
-        """Send until there is an answer that is not "for now", or patience ends. Raises the module's errors."""
-        sent = {"Idempotency-Key": str(uuid4())} if method == "POST" else {}
-        content: bytes | None = None
-        body = request.body
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-            content = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
-        key = self._key() if callable(self._key) else self._key
-        if key:
-            sent["Authorization"] = f"Bearer {key}"
-        sent.update(request.headers or {})
-        params = {name: value for name, value in (request.query or {}).items() if value is not None}
-        until = time.monotonic() + self.patience_seconds
-        pause_seconds = 0.2
-        while True:
-            try:
-                response = self._http.request(
-                    method, address, params=params or None, content=content, headers=sent, extensions=self._extensions
-                )
-            except httpx2.ConnectError as error:
-                raise _not_connected(self.url, error) from error
-            except httpx2.TimeoutException as error:
-                raise Unreachable(f"{self.url} did not answer in time") from error
-            except _BROKEN_ON_THE_WAY as error:
-                if time.monotonic() + pause_seconds > until:
-                    raise Unreachable(f"the connection to {self.url} broke: {error}") from error
-            except httpx2.HTTPError as error:
-                raise Unreachable(f"{self.url} cannot be reached: {error}") from error
-            else:
-                if response.status_code not in request.for_now:
-                    return _checked(response)
-                pause_seconds = max(pause_seconds, _retry_after_seconds(response))
-                if time.monotonic() + pause_seconds > until:
-                    raise _not_there(response) if response.status_code == _PENDING else _unable(response)
-            time.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, 2.0)
-
-    def pages(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[list[Json]]:
-        """Every page of a listing, following `Link`. A page of large items is shorter than the `limit` of the query."""
-        answer = self.request("GET", path, query=query)
-        yield answer.body
-        while answer.next_path:
-            answer = self.request("GET", answer.next_path)
-            yield answer.body
-
-    def stream(
-        self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Iterator[bytes]:
-        """The content of a long answer, piece by piece as it comes. It is asked for once: what broke is asked for anew
-        by the caller. Raises the module's errors."""
-        key = self._key() if callable(self._key) else self._key
-        sent = {"Accept": "*/*", **({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
-        params = {name: value for name, value in (query or {}).items() if value is not None}
-        try:
-            with self._http.stream("GET", self._address(path), params=params or None, headers=sent) as response:
-                if not response.is_success:
-                    response.read()
-                    _checked(response)
-                yield from response.iter_bytes()
-        except httpx2.TimeoutException as error:
-            raise Unreachable(f"{self.url} did not answer in time") from error
-        except httpx2.HTTPError as error:
-            raise Unreachable(f"{self.url} cannot be reached: {error}") from error
+class Client(tickwise_sdk.Client):
+    """One server, one key."""
 
     # ------------------------------------------------------------------------------------------ jobs
 
@@ -608,10 +361,9 @@ class Client:
 
     def run_log(self, run_id: str, *, attempt: int, offset: int = 0) -> LogPart:
         """The output of an attempt from `offset` on, as far as it is there; empty at its present end."""
-        address = self._address(f"/runs/{_safe(run_id)}/logs")
         query = {"attempt": attempt, "offset": offset}
-        response = self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"}))
-        return LogPart(response.content, offset + len(response.content))
+        content = self.request_bytes(f"/runs/{_safe(run_id)}/logs", query=query)
+        return LogPart(content, offset + len(content))
 
     def run_artefacts(self, run_id: str, attempt: int | None = None) -> list[Json]:
         """The files that an attempt left in its work folder; of the newest one if none is named."""
@@ -620,9 +372,7 @@ class Client:
 
     def artefact_get(self, run_id: str, name: str, attempt: int | None = None) -> bytes:
         """The content of one of them."""
-        address = self._address(f"/runs/{_safe(run_id)}/artefacts/{_safe(name)}")
-        query = {"attempt": attempt}
-        return self._exchange("GET", address, _Request(query=query, headers={"Accept": "*/*"})).content
+        return self.request_bytes(f"/runs/{_safe(run_id)}/artefacts/{_safe(name)}", query={"attempt": attempt})
 
     # ------------------------------------------------------------------------------------------ tasks
 
@@ -640,8 +390,7 @@ class Client:
 
     def script_get(self, task_id: str, version: int) -> bytes:
         """The text of the Python script that a version of a task runs."""
-        address = self._address(f"/tasks/{_safe(task_id)}/versions/{version}/source")
-        return self._exchange("GET", address, _Request(for_now=_RETRIED_STATUSES)).content
+        return self.request_bytes(f"/tasks/{_safe(task_id)}/versions/{version}/source")
 
     def key_make(self, body: Json) -> Json:
         """Make a key; the answer is the only one that has its secret, under `key`."""
@@ -721,68 +470,4 @@ class Client:
 
     def ready(self) -> bool:
         """Check whether the server is up and can serve. Never raises, also not for a server that is away."""
-        try:
-            return self._http.get(f"{self.url}/readyz", extensions=self._extensions).status_code == 200
-        except httpx2.HTTPError:
-            return False
-
-
-def _not_connected(url: str, error: httpx2.ConnectError) -> Unreachable:
-    """The reason that there is no connection, and what to do about one that TLS refused."""
-    said = str(error)
-    if "CERTIFICATE_VERIFY_FAILED" in said:
-        return Untrusted(
-            f"the certificate of {url} is not trusted ({said.partition('certificate verify failed: ')[2] or said}); "
-            "name the file with its authority: --ca-file, or TICKWISE_CA_FILE"
-        )
-    if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
-        return Untrusted(f"{url} speaks no TLS; is its address http://…?")
-    return Unreachable(f"nothing answers at {url} ({error})")
-
-
-def _safe(segment: str) -> str:
-    """A text as one segment of a path; no text can reach another route."""
-    return quote(segment, safe="")
-
-
-def _checked(response: httpx2.Response) -> httpx2.Response:
-    if response.is_success:
-        return response
-    if response.status_code >= 500:
-        raise _unable(response)
-    if response.is_redirect:
-        raise Unreachable(f"{response.url} points elsewhere ({response.headers.get('Location')}); use that address")
-    raise ProblemError(response.status_code, _refusal(response)[1])
-
-
-def _unable(response: httpx2.Response) -> Unreachable:
-    """The detail of a server that cannot serve."""
-    detail, problem = _refusal(response)
-    return Unreachable(detail, status=response.status_code, request_id=problem.get("request_id"))
-
-
-def _not_there(response: httpx2.Response) -> Pending:
-    """The detail of a request that is under way."""
-    return Pending(
-        "this is accepted, and not stored yet (pending); ask again a little later", status=response.status_code
-    )
-
-
-def _refusal(response: httpx2.Response) -> tuple[str, Json]:
-    """The server's own words, or ours where something in between answered."""
-    try:
-        problem = json.loads(response.content)
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        detail = f"the server answered {response.status_code} {response.reason_phrase}".rstrip()
-        return detail, {"detail": detail, "status": response.status_code}
-    detail = str(problem.get("detail") or problem.get("title") or f"the server answered {response.status_code}")
-    return detail, problem
-
-
-def _retry_after_seconds(response: httpx2.Response) -> float:
-    try:
-        return max(0.0, float(response.headers.get("Retry-After", "")))
-    except ValueError:
-        return 0.0
+        return self.is_ready()

@@ -164,5 +164,5 @@ class Copier:
             f'with Client({self._base!r}, os.environ["TICKWISE_API_KEY"], namespace={self._namespace!r}) as client:'
         )
         return "\n".join(
-            ["import os", "from tickwise.sdk.client import Client", "", opened, *(f"    {line}" for line in lines)]
+            ["import os", "from tickwise_sdk import Client", "", opened, *(f"    {line}" for line in lines)]
         )

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tickwise.sdk import Context, task
+from tickwise_sdk import Context, task
 
 
 @task("tests.witness")

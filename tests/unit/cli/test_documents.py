@@ -18,16 +18,17 @@ from tickwise.cli.session import Session
 
 ROOT = Path(__file__).resolve().parents[3]
 HOW_TO = tuple(sorted(f"docs/how-to/{path.name}" for path in (ROOT / "docs/how-to").glob("*.md")))
+SDK = tuple(sorted(f"docs/sdk/{path.name}" for path in (ROOT / "docs/sdk").glob("*.md")))
 DOCUMENTS = (
     "README.md", "docs/tutorial/first-job.md", "docs/tutorial/script-with-packages.md",
     "docs/tutorial/folder-of-scripts.md", "docs/reference/schedules.md", "examples/README.md", "examples/hello.py",
-    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO,
+    "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO, *SDK,
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|status|top|completion|run|jobs|runs|tasks|schedule|simulate|import|"
-    r"export|calendars|windows|db|api|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|broker|"
-    r"dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|notices|"
-    r"status-pages)\b[^`\n]*)"
+    r"export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|"
+    r"broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|"
+    r"notices|status-pages)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "tracing"))
 """Pages about settings, and what other programs make of them."""

@@ -7,9 +7,9 @@ from itertools import islice
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
-from tickwise.sdk import events
 from tickwise.sdk.client import Client, ProblemError
-from tickwise.sdk.events import LOG, Event, StreamEnded, follow, follow_log, read_events
+from tickwise_sdk import events
+from tickwise_sdk.events import LOG, Event, StreamEnded, follow, follow_log, read_events
 
 STREAM = {"Content-Type": "text/event-stream"}
 

@@ -156,7 +156,7 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
     """Show what happens to runs, as it happens, until Ctrl-C. With --json, one object a line."""
     import json
 
-    from tickwise.sdk.events import COALESCED, GAP, RUN, follow
+    from tickwise_sdk.events import COALESCED, GAP, RUN, follow
 
     pairs = {name: value for name, _, value in (label.partition("=") for label in labels)}
     events = follow(

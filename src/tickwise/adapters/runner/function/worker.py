@@ -61,7 +61,7 @@ _running: contextvars.ContextVar[int] = contextvars.ContextVar("running", defaul
 
 
 class Registered(Protocol):
-    """The object that `tickwise.sdk.task` puts into a function's attribute `__tickwise_task__`."""
+    """The attribute `__tickwise_task__` of a task of `tickwise_sdk`."""
 
     name: str
     function: Callable[..., Any]
@@ -149,6 +149,9 @@ class Worker:
         """Run until the executor goes away."""
         signal.signal(signal.SIGTERM, self._on_term)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for entry in self._functions.values():
+            if hasattr(entry.context, "connect"):  # not that of the first release
+                entry.context.connect(self._is_asked_to_stop)
         sys.stdout = _Capture(sys.stdout, self._print)
         sys.stderr = _Capture(sys.stderr, self._print)
         asyncio.set_event_loop(self._loop)
@@ -292,6 +295,10 @@ class Worker:
         return True
 
     # ---------------------------------------------------------------------------------------- both threads
+
+    def _is_asked_to_stop(self, run_id: UUID) -> bool:
+        """Check whether one of the runs that are here shall stop. Its function may ask from any thread."""
+        return any(number in self._stops for number, item in list(self._items.items()) if item.run_id == run_id.bytes)
 
     def _flush(self) -> None:
         """Send all waiting reports. The holder of the lock sends everything, in order of arrival."""
@@ -489,7 +496,7 @@ def _sendable(result: Result) -> Result:
 
 def load_functions(modules: Sequence[str]) -> tuple[dict[str, Registered], list[str]]:
     """The decorated functions of the modules and of installed packages, and what went wrong while looking."""
-    found: dict[str, Registered] = {}
+    found: dict[str, Any] = {}
     problems: list[str] = []
     places: list[tuple[str, Callable[[], Any]]] = [
         (f"module {name}", functools.partial(importlib.import_module, name)) for name in modules
@@ -502,14 +509,15 @@ def load_functions(modules: Sequence[str]) -> tuple[dict[str, Registered], list[
             problems.append(f"{place} cannot be loaded: {type(error).__name__}: {error}")
             continue
         values = list(vars(loaded).values()) if hasattr(loaded, "__path__") or hasattr(loaded, "__spec__") else [loaded]
-        registered = [value.__tickwise_task__ for value in values if hasattr(value, "__tickwise_task__")]
-        if not registered:
-            problems.append(f"{place} has no function decorated with tickwise.sdk.task")
-        for entry in registered:
-            other = found.setdefault(entry.name, entry)
-            if other.function is not entry.function:
-                problems.append(f"{place} registers {entry.name!r}, which another place registers too")
-    return found, problems
+        tasks = [value for value in values if hasattr(value, "__tickwise_task__")]
+        if not tasks:
+            problems.append(f"{place} has no function decorated with tickwise_sdk.task")
+        for value in tasks:
+            name = value.__tickwise_task__.name
+            if found.setdefault(name, value) is not value:
+                problems.append(f"{place} registers {name!r}, which another place registers too")
+    # Read now: a module that was loaded after a task may have put middleware around it.
+    return {name: value.__tickwise_task__ for name, value in found.items()}, problems
 
 
 def main(arguments: Sequence[str]) -> None:
