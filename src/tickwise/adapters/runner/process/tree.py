@@ -32,7 +32,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -115,6 +115,8 @@ class Tree:
     """It is in the two groups of its number."""
     all_stopped: Callable[[], AbstractContextManager[None]] | None = None
     """Lets all processes of its user stand still; None: they are our own user's, so we would too."""
+    others: Mapping[int, Process] = field(default_factory=dict)
+    """The processes that lead other tasks now. A session cannot be joined, so all of theirs are strangers."""
 
     @property
     def leader(self) -> int:
@@ -123,11 +125,20 @@ class Tree:
     def has_leader(self) -> bool:
         """Check whether the number of its leader is still its own. If not, its processes are known by their marks
         alone, for another session may have that number."""
-        return isinstance(self.process, subprocess.Popen) or self.process.holds_number()
+        return _holds_number(self.process)
+
+    def is_of_another(self, session: int) -> bool:
+        """Check whether a session was begun by another task, so that no process of it belongs to this one."""
+        other = self.others.get(session) if session != self.leader else None
+        return other is not None and _holds_number(other)
 
     def among_all(self) -> Tree:
         """This tree, looked for among all processes there are."""
         return replace(self, older=frozenset())
+
+
+def _holds_number(process: Process) -> bool:
+    return isinstance(process, subprocess.Popen) or process.holds_number()
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
@@ -220,7 +231,11 @@ def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int]
     if tree.group is not None:
         members |= tree.group.members() & known.keys()
     members = _descendants(known, members, leader)
-    marked = {pid for pid in known if pid not in members and pid not in strangers and _is_marked(pid, tree)}
+    marked = {
+        pid
+        for pid, one in known.items()
+        if pid not in members and pid not in strangers and not tree.is_of_another(one.session) and _is_marked(pid, tree)
+    }
     return _descendants(known, members | marked, leader) - {os.getpid()}
 
 
@@ -299,6 +314,12 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
     while await loop.run_in_executor(threads, active_members, tree):
         await clock.sleep(pause)
         pause = min(pause * 1.5, longest)
+
+
+def is_gone(tree: Tree) -> bool:
+    """Kill what is left of a task whose leader has ended; True if nothing was, for certain. Blocking."""
+    look = _kill_sweep(tree)
+    return look.is_certain and not look.members
 
 
 async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:

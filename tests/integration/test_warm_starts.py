@@ -1,0 +1,464 @@
+"""Warm starts: a script that is forked from a zygote says, does and leaves what a cold one does."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+import venv
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.integration.test_runner_process import Shop
+from tests.support.runners import gone
+from tests.support.waiting import eventually
+from tickwise.adapters.runner.process.warm import starts, zygote, zygote_program
+from tickwise.ports.blobs import script_key
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
+from tickwise.testing.contracts.runner import assignment, log_of
+
+PATIENCE_SECONDS = 60.0
+LIMITED = TaskLimits(1 << 20, cpu_seconds=60.0, memory_bytes=1 << 30, processes=100)
+
+FACTS = """
+'''A doc.'''
+import asyncio, gc, json, locale, os, resource, signal, sys, threading, time, warnings
+seen = {
+    "main": sorted(globals()), "name": __name__, "doc": __doc__, "spec": __spec__, "package": __package__,
+    "file": __file__, "cached": globals().get("__cached__"), "builtins": type(__builtins__).__name__,
+    "loader": [type(__loader__).__name__, __loader__.name, __loader__.path],
+    "is main": sys.modules["__main__"].__dict__ is globals(),
+    "argv": sys.argv, "orig_argv": sys.orig_argv, "flags": str(sys.flags), "path": sys.path, "executable": sys.executable,
+    "prefix": [sys.prefix, sys.base_prefix, sys.exec_prefix], "warnoptions": sys.warnoptions, "x": sys._xoptions,
+    "streams": [
+        [one.name, one.mode, one.encoding, one.errors, one.isatty(), one.line_buffering, one.write_through, one.seekable(),
+         one.fileno(), one.closed, type(one.buffer).__name__, one.newlines]
+        for one in (sys.stdin, sys.stdout, sys.stderr)
+    ],
+    "same": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__,
+             sys.excepthook is sys.__excepthook__, sys.displayhook is sys.__displayhook__],
+    "descriptors": sorted(os.listdir("/proc/self/fd")),
+    "input": sys.stdin.read(),
+    "signals": [str(signal.getsignal(number)) .split(" at ")[0] for number in sorted(signal.valid_signals())],
+    "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "wakeup": signal.set_wakeup_fd(-1),
+    "session": [os.getsid(0) == os.getpid(), os.getpgrp() == os.getpid()],
+    "umask": oct(os.umask(0o22)), "nice": os.nice(0), "affinity": sorted(os.sched_getaffinity(0)),
+    "limits": [resource.getrlimit(which) for which in range(16) if which != 10],
+    "user": [os.getresuid(), os.getresgid(), os.getgroups()],
+    "environment": sorted(os.environ.items()), "bytes": sorted(map(str, os.environb)),
+    "cwd": os.getcwd(), "threads": [one.name for one in threading.enumerate()],
+    "main thread": threading.current_thread() is threading.main_thread(),
+    "ident": threading.main_thread().ident == threading.get_ident(), "native": threading.get_native_id() == os.getpid(),
+    "recursion": sys.getrecursionlimit(), "locale": locale.setlocale(locale.LC_ALL), "gc": [gc.isenabled(), gc.get_threshold()],
+    "zone": time.tzname, "filters": [str(one) for one in warnings.filters], "tracing": [sys.gettrace(), sys.getprofile()],
+    "last": hasattr(sys, "last_type"), "interactive": hasattr(sys, "ps1"),
+    "oom": open("/proc/self/oom_score_adj").read(), "cpu": time.process_time() < 5.0,
+}
+json.dump(seen, open(os.environ["TICKWISE_RESULT_FILE"], "w"), default=str)
+"""
+PROCESSES = """
+import asyncio, concurrent.futures, multiprocessing, os, subprocess, sys, threading, time
+
+def double(number):
+    return 2 * number
+
+async def call():
+    process = await asyncio.create_subprocess_exec("echo", "from a subprocess", stdout=-1)
+    return (await process.communicate())[0], process.returncode
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+            print(method, list(pool.map(double, range(3))))
+    print(subprocess.run([sys.executable, "-c", "import sys; print(sys.flags)"], capture_output=True, text=True).stdout)
+    print(asyncio.run(call()))
+    threading.Thread(target=lambda: (time.sleep(0.1), sys.stdout.write("a thread ends last\n"))).start()
+    pid = os.fork()
+    if pid == 0:
+        print("a child", flush=True)
+        sys.exit(5)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+CORPUS: dict[str, str | bytes] = {
+    "output": "import sys\nprint('one')\nprint('two', file=sys.stderr)\nprint('three', end='')",
+    "result": "import os\nopen(os.environ['TICKWISE_RESULT_FILE'], 'w').write('[1]')",
+    "facts": FACTS,
+    "processes": PROCESSES,
+    "0 bytes": b"",
+    "a comment": "# nothing",
+    "a BOM": b"\xef\xbb\xbfprint('\xc3\xbc')",
+    "CRLF": b"if True:\r\n    print('''a\r\nb''')\r\n",
+    "Latin-1 that says so": b"# -*- coding: latin-1 -*-\nprint('\xfc')\n",
+    "Latin-1 that does not": b"print('\xfc')\n",
+    "an unknown coding": b"# coding: of-nowhere\nprint(1)\n",
+    "NUL": b"print(1)\n\0\n",
+    "no syntax": "print('\\d')\nif x\n",
+    "no symbol table": "def f():\n    x = 1\n    global x\n",
+    "no function": "x = 1\nreturn x\n",
+    "too nested": "(" * 300 + ")" * 300,
+    "a warning": "print('\\d')\nassert (1, 'x')\nimport warnings\nwarnings.warn('careful')\nwarnings.warn('old', DeprecationWarning)",
+    "exit 3": "import sys\nsys.exit(3)",
+    "exit 65": "raise SystemExit(65)",
+    "exit with words": "import sys\nsys.exit('no more')",
+    "exit with nothing": "import sys\nprint('x')\nsys.exit()",
+    "exit of a kind": "class Own(SystemExit):\n    pass\nraise Own((1, 2))",
+    "an exception": "def f():\n    1 / 0\ntry:\n    f()\nexcept ZeroDivisionError as error:\n    raise KeyError('x') from error",
+    "a group": "raise ExceptionGroup('many', [ValueError(1), OSError(2)]) if hasattr(__builtins__, 'ExceptionGroup') else 1",
+    "a hook": "import sys\nsys.excepthook = lambda *said: print('caught', said[0], said[2].tb_lineno, said[2].tb_next)\n1 / 0",
+    "notes of the last": "import atexit, sys\natexit.register(lambda: print(sys.last_type, sys.last_traceback.tb_lineno, sys.excepthook is sys.__excepthook__))\n1 / 0",
+    "a missing module": "import nothing_of_this_name",
+    "recursion": "def f():\n    f()\nf()",
+    "an interrupt": "raise KeyboardInterrupt",
+    "an interrupt from outside": "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)",
+    "TERM": "import os, signal\nprint('x')\nos.kill(os.getpid(), signal.SIGTERM)",
+    "KILL": "import os, signal\nprint('x')\nos.kill(os.getpid(), signal.SIGKILL)",
+    "_exit": "import os\nprint('x', end='')\nos._exit(7)",
+    "atexit": "import atexit\natexit.register(print, 'last')\natexit.register(lambda: 1 / 0)\nprint('first')",
+    "a finaliser": "class A:\n    def __del__(self):\n        print('gone')\na = A()",
+    "a closed stdout": "import os, sys\nprint('x')\nos.close(1)\nprint('y')",
+    "no descriptors": "import os\nos.closerange(0, 256)\n",
+    "a broken flush": "import os, sys\nsys.stdout = open(1, 'w', closefd=False)\nprint('x')\nos.close(1)",
+    "a daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('done')",
+    "a fork that leaves": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\nelse:\n    os.wait()\n    print('left')",
+    "an artefact": "open('made.txt', 'w').write('x')",
+    "a large script": b"# " + b"x" * (2 << 20) + b"\nprint('end')\n",
+    "another program": "import os\nos.execv('/bin/sh', ['sh', '-c', 'echo $0 $$ | wc -w; exit 4'])",
+    "a stream": "import os\nopen('/dev/stdout', 'w').write('by its name\\n')\nprint(os.path.basename(__file__))",
+    "the stack": "import inspect\nprint(inspect.currentframe().f_code.co_name, inspect.getmodule(inspect.currentframe()).__name__)",
+    "a pickle": "import pickle\nclass A: pass\nprint(pickle.dumps(A(), 0))",
+    "annotations": "x: int = 1\nprint(__annotations__)",
+}
+"""Scripts by what they have to do with."""
+
+
+class Seen(NamedTuple):
+    """What can be seen of a run, without what only it has."""
+
+    verdict: Verdict
+    reason: str | None
+    error: str | None
+    symptoms: tuple[str, ...]
+    result: str | None
+    log: str
+
+
+class WarmShop(Shop):
+    """A runner, and tasks that say how they start."""
+
+    async def run(
+        self, source: str | bytes, start: str, fields: dict[str, Any] | None = None, **changes: Any
+    ) -> Ending:
+        return await self.ending(await self.launch(source, start, fields, **changes))
+
+    async def launch(
+        self, source: str | bytes, start: str, fields: dict[str, Any] | None = None, **changes: Any
+    ) -> Assignment:
+        content = source.encode() if isinstance(source, str) else source
+        digest = hashlib.sha256(content).hexdigest()
+        await self.blobs.put(script_key("default", digest), content)
+        task = {"kind": "python", "file": f"sha256:{digest}", "start": start, **(fields or {})}
+        given = assignment(task, **changes)
+        self.runner.launch([given])
+        return given
+
+    async def seen(self, source: str | bytes, start: str, fields: dict[str, Any] | None = None, **changes: Any) -> Seen:
+        given = await self.launch(source, start, fields, **changes)
+        ending = await self.ending(given)
+        log = await log_of(self.blobs, given)
+
+        def plain(text: str | None) -> str:
+            for own in (str(given.run_id), str(given.job_id)):
+                text = (text or "").replace(own, "ID")
+            # Addresses, and how deep the stack was: the outermost frames of a warm script are its zygote's.
+            return re.sub("0x[0-9a-f]+|repeated [0-9]+ more", "", text or "")
+
+        return Seen(
+            ending.verdict, ending.reason, plain(ending.error), ending.symptoms, plain(ending.result), plain(log)
+        )
+
+    async def parent_of(self, start: str, fields: dict[str, Any] | None = None, **changes: Any) -> psutil.Process:
+        """The parent of a script that started so."""
+        source = "import os\nopen(os.environ['TICKWISE_RESULT_FILE'], 'w').write(str(os.getppid()))"
+        ending = await self.run(source, start, fields, **changes)
+        assert ending.verdict is Verdict.OK, ending
+        return psutil.Process(int(ending.result or ""))
+
+
+def is_zygote(process: psutil.Process) -> bool:
+    return zygote_program.__file__ in process.cmdline()
+
+
+@pytest_asyncio.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[WarmShop]:
+    made = WarmShop(tmp_path)
+    await made.runner.start(made.listener, time.time)
+    yield made
+    await made.runner.close()
+    assert list(made.root.iterdir()) == [], "a work folder was left behind"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with a module that only it has."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (packages / "only_here.py").write_text("ANSWER = 42\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", CORPUS)
+async def test_a_script_behaves_warm_as_it_does_cold(shop: WarmShop, name: str) -> None:
+    """Output, exit status, exceptions, artefacts, and all that it can ask of its process."""
+    assert is_zygote(await shop.parent_of("warm"))
+    cold = await shop.seen(CORPUS[name], "cold")
+    assert cold == await shop.seen(CORPUS[name], "warm")
+    if name == "facts":
+        return  # the launcher of a cold start that notes exceptions gives the module fewer names
+    noted = [await shop.seen(CORPUS[name], start, names_errors=True) for start in ("cold", "warm")]
+    assert noted[0].symptoms == noted[1].symptoms
+    assert noted[0].verdict == noted[1].verdict
+
+
+@pytest.mark.parametrize("name", ["output", "facts", "an exception", "an interrupt", "exit 65"])
+async def test_a_limited_script_behaves_warm_as_it_does_cold(shop: WarmShop, name: str) -> None:
+    """Its limits are set before its first statement."""
+    assert is_zygote(await shop.parent_of("warm", limits=LIMITED))
+    cold, warm = [await shop.seen(CORPUS[name], start, limits=LIMITED) for start in ("cold", "warm")]
+    assert cold == warm
+
+
+async def test_a_named_interpreter_has_a_zygote_of_its_own(shop: WarmShop, environment: Path) -> None:
+    """With its packages, its prefix, and its words about exceptions."""
+    fields = {"python": str(environment / "bin" / "python")}
+    assert (await shop.parent_of("warm", fields)).pid != (await shop.parent_of("warm")).pid
+    for source in ("import only_here, sys\nprint(only_here.ANSWER, sys.prefix, sys.executable)", "1 / 0", "("):
+        cold, warm = [await shop.seen(source, start, fields) for start in ("cold", "warm")]
+        assert cold == warm
+
+
+async def test_a_limit_ends_a_warm_script(shop: WarmShop) -> None:
+    """Processor time, memory, and its timeout; the zygote forks on."""
+    zygote_before = await shop.parent_of("warm")
+    ending = await shop.run("while True: pass", "warm", limits=TaskLimits(1 << 20, cpu_seconds=0.2))
+    assert ending.reason == "cpu_limit"
+    ending = await shop.run(
+        "x = bytearray(1 << 30)\nwhile True: x += x", "warm", limits=TaskLimits(1 << 20, memory_bytes=200 << 20)
+    )
+    assert ending.verdict is Verdict.FAILED, ending
+    ending = await shop.run("import time\ntime.sleep(600)", "warm", timeout_seconds=0.2)
+    assert ending.reason == "timeout"
+    assert await shop.parent_of("warm") == zygote_before
+
+
+async def test_a_file_beside_the_script_comes_before_a_module_of_the_zygote(shop: WarmShop) -> None:
+    """As in a cold start."""
+    fields = {"files": {"json.py": "ANSWER = 1\n", "data.txt": "x"}}
+    source = "import json\nprint(json.ANSWER)"
+    assert await shop.seen(source, "cold", fields) == await shop.seen(source, "warm", fields)
+    fields = {"files": {"helper.py": "ANSWER = 1\n"}}
+    source = "import helper, os\nprint(helper.ANSWER, os.getcwd() == os.path.dirname(__file__))"
+    warm = await shop.seen(source, "warm", fields)
+    assert "1 True\n" == warm.log
+    assert await shop.seen(source, "cold", fields) == warm
+
+
+async def test_the_variables_of_a_task_are_those_of_a_warm_script_too(shop: WarmShop) -> None:
+    """Its zone is in force."""
+    fields = {"env": {"TZ": "Asia/Tokyo", "REGION": "ü", "PATH": "/bin"}}
+    source = "import os, time\nprint(os.environ['REGION'], os.environ['PATH'], time.tzname, time.localtime(0).tm_hour)"
+    warm = await shop.seen(source, "warm", fields)
+    assert "ü /bin ('JST', 'JST') 9\n" == warm.log
+    assert await shop.seen(source, "cold", fields) == warm
+    assert is_zygote(await shop.parent_of("warm", fields))
+
+
+@pytest.mark.parametrize("variable", ["PYTHONHASHSEED", "PYTHONPATH", "PYTHONDEVMODE", "LC_ALL", "MALLOC_ARENA_MAX"])
+async def test_what_matters_at_the_start_of_an_interpreter_makes_a_start_cold(shop: WarmShop, variable: str) -> None:
+    """Whatever the task says."""
+    fields = {"env": {variable: "0"}}
+    assert is_zygote(await shop.parent_of("warm"))
+    assert not is_zygote(await shop.parent_of("warm", fields))
+
+
+async def test_scripts_that_come_often_start_warm_by_themselves(shop: WarmShop) -> None:
+    """The first is cold and waits for nothing."""
+    task: dict[str, Any] = {
+        "kind": "python",
+        "source": "import os\nopen(os.environ['TICKWISE_RESULT_FILE'], 'w').write(str(os.getppid()))",
+    }
+
+    async def parent() -> int:
+        given = assignment(task)
+        shop.runner.launch([given])
+        return int((await shop.ending(given)).result or "")
+
+    assert await parent() == os.getpid()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await parent() == os.getpid():
+            pass
+
+
+async def test_random_numbers_differ_and_the_hash_seed_is_the_zygotes(shop: WarmShop) -> None:
+    """Which is why a zygote is replaced (`MAX_FORKS`, `MAX_AGE_SECONDS`)."""
+    source = "import random, tempfile\nprint(random.random(), tempfile.mktemp())"
+    assert len({(await shop.seen(source, "warm")).log for _ in range(3)}) == 3
+    source = "print(hash('x'))"
+    assert len({(await shop.seen(source, "warm")).log for _ in range(3)}) == 1
+
+
+async def test_a_zygote_is_replaced_after_its_share(shop: WarmShop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forks, and of time; the old one ends."""
+    first = await shop.parent_of("warm")
+    monkeypatch.setattr(starts, "MAX_FORKS", 1)
+    second = await shop.parent_of("warm")
+    assert first.pid != second.pid
+    monkeypatch.setattr(starts, "MAX_FORKS", 1_000)
+    monkeypatch.setattr(starts, "MAX_AGE_SECONDS", 0.0)
+    third = await shop.parent_of("warm")
+    assert second.pid != third.pid
+    await eventually(lambda: gone(first.pid), within_seconds=PATIENCE_SECONDS)
+
+
+async def test_a_changed_environment_has_a_new_zygote(shop: WarmShop, tmp_path: Path) -> None:
+    """Packages that came are found; an interpreter that is gone is missed as in a cold start."""
+    folder = tmp_path / "venv"
+    venv.create(folder, with_pip=False, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    fields = {"python": str(folder / "bin" / "python")}
+    first = await shop.parent_of("warm", fields)
+    (packages / "late.pth").write_text("import sys; sys.came_late = True\n")
+    assert "True\n" == (await shop.seen("import sys\nprint(sys.came_late)", "warm", fields)).log
+    assert (await shop.parent_of("warm", fields)).pid != first.pid
+    (folder / "bin" / "python").unlink()
+    ending = await shop.run("pass", "warm", fields)
+    assert (ending.verdict, ending.reason) == (Verdict.INVALID, "interpreter_missing")
+
+
+async def test_a_zygote_that_is_killed_takes_no_task_with_it(shop: WarmShop, tmp_path: Path) -> None:
+    """The task goes on; its exit status alone is lost. The next script finds another zygote."""
+    file = tmp_path / "go"
+    source = f"import os, time\nprint('begun', flush=True)\nwhile not os.path.exists({str(file)!r}): time.sleep(0.01)\nprint('ended')"
+    killed = await shop.parent_of("warm")
+    given = await shop.launch(source, "warm")
+    await shop.listener.until_begun(given)
+    killed.send_signal(signal.SIGKILL)
+    await eventually(lambda: gone(killed.pid), within_seconds=PATIENCE_SECONDS)
+    other = await shop.parent_of("warm")
+    assert is_zygote(other)
+    assert other.pid != killed.pid
+    file.touch()
+    ending = await shop.ending(given)
+    assert (ending.verdict, ending.reason) == (Verdict.UNKNOWN, "outcome_lost"), ending
+    assert "begun\nended\n" == await log_of(shop.blobs, given)
+
+
+async def test_a_script_that_kills_its_parent_harms_itself_alone(shop: WarmShop) -> None:
+    """The executor lives, and starts the next one."""
+    await shop.parent_of("warm")
+    ending = await shop.run("import os\nos.kill(os.getppid(), 9)\nprint('x')", "warm")
+    assert ending.verdict is Verdict.UNKNOWN, ending
+    assert is_zygote(await shop.parent_of("warm"))
+
+
+async def test_a_zygote_that_stands_still_delays_a_start_and_no_more(
+    shop: WarmShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script starts cold after a bounded wait; a task of that zygote keeps its exit status."""
+    monkeypatch.setattr(zygote, "FORK_SECONDS", 0.2)
+    monkeypatch.setattr(zygote, "REAP_SECONDS", 0.2)
+    stopped = await shop.parent_of("warm")
+    given = await shop.launch("import time\nprint('x', flush=True)\ntime.sleep(0.5)\nraise SystemExit(3)", "warm")
+    await shop.listener.until_begun(given)
+    stopped.suspend()
+    assert not is_zygote(await shop.parent_of("warm"))
+    ending = await shop.ending(given)
+    assert (ending.verdict, ending.symptoms) == (Verdict.FAILED, ("3",)), ending
+    after = await shop.parent_of("warm")
+    assert is_zygote(after)
+    assert after.pid != stopped.pid
+    await shop.parent_of("warm")
+    await eventually(lambda: gone(stopped.pid), within_seconds=PATIENCE_SECONDS)
+
+
+async def test_a_child_without_its_request_runs_nothing(
+    shop: WarmShop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script starts cold, once."""
+    file = tmp_path / "lines"
+    await shop.parent_of("warm")
+
+    def begin(_: zygote.WarmChild, __: zygote.WarmRequest) -> None:
+        raise zygote.ZygoteLost("no request")
+
+    monkeypatch.setattr(zygote.WarmChild, "begin", begin)
+    ending = await shop.run(f"open({str(file)!r}, 'a').write('x')", "warm")
+    assert ending.verdict is Verdict.OK
+    assert "x" == file.read_text()
+
+
+async def test_an_interpreter_that_is_no_zygote_is_told_by_the_cold_start(shop: WarmShop, tmp_path: Path) -> None:
+    """And not tried again for a while."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/tries\nexit 1\n")
+    program.chmod(0o755)
+    for tries in (2, 3):
+        ending = await shop.run("pass", "warm", {"python": str(program)})
+        assert ending.reason == "interpreter_unusable"
+        assert tries == len((tmp_path / "tries").read_text().split())
+
+
+async def test_a_folder_that_is_not_there_is_told_as_in_a_cold_start(shop: WarmShop, tmp_path: Path) -> None:
+    """By the child that could not enter it."""
+    fields = {"directory": str(tmp_path / "nowhere")}
+    cold, warm = [await shop.seen("pass", start, fields) for start in ("cold", "warm")]
+    assert cold == warm
+    assert warm.reason == "directory_missing"
+    fields = {"directory": str(tmp_path)}
+    assert str(tmp_path) in (await shop.seen("import os\nprint(os.getcwd())", "warm", fields)).log
+
+
+async def test_many_scripts_at_once_are_many_processes(shop: WarmShop) -> None:
+    """Each with its own output and its own exit status."""
+    await shop.parent_of("warm")
+    given = [await shop.launch(f"print({number})\nraise SystemExit({number})", "warm") for number in range(1, 40)]
+    for number, one in enumerate(given, 1):
+        assert (await shop.ending(one)).symptoms == (str(number),)
+        assert await log_of(shop.blobs, one) == f"{number}\n"
+
+
+async def test_a_warm_task_can_be_stopped(shop: WarmShop) -> None:
+    """With all that it has started."""
+    await shop.parent_of("warm")
+    source = "import subprocess, sys\nprint(subprocess.Popen(['sleep', '600']).pid, flush=True)\nimport time\ntime.sleep(600)"
+    given = await shop.launch(source, "warm")
+    await shop.listener.until_begun(given)
+    shop.runner.stop(given.run_id, grace_seconds=0.1)
+    assert (await shop.ending(given)).verdict is Verdict.CANCELLED
+    for word in (await log_of(shop.blobs, given)).split():
+        assert gone(int(word))
+
+
+async def test_the_cpu_time_of_a_warm_script_is_its_own(shop: WarmShop) -> None:
+    """And not that of its zygote; its memory is what it has in use."""
+    source = "import time\nwhile time.process_time() < 0.2: pass"
+    usage = (await shop.run(source, "warm")).usage
+    assert usage is not None
+    assert 0.15 <= (usage.cpu_seconds or 0.0) < 5.0
+    assert (usage.memory_bytes or 0) > 1 << 20
+
+
+def test_a_zygote_knows_every_module_that_it_loads() -> None:
+    """By their names in the standard library."""
+    assert set(zygote_program.PRELOADED) <= set(sys.stdlib_module_names) | {"urllib.parse"}
