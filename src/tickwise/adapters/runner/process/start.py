@@ -29,7 +29,7 @@ from tickwise.adapters.runner.process.limits import set_walls
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
-from tickwise.adapters.runner.process.tree import Process, Tree, give_number, offer_first, present
+from tickwise.adapters.runner.process.tree import Moment, Process, Tree, give_number, offer_first
 from tickwise.adapters.runner.process.warm.zygote import Identity, WarmRequest, Zygote, ZygoteLost
 from tickwise.ports.runner import Assignment, TaskLimits
 
@@ -88,7 +88,7 @@ class Start:
         assert self.user is not None
         return (*self.user.groups, *(groups_of(self.number) if self.has_groups else ()))
 
-    def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
+    def tree_of(self, process: Process, since: Moment, *, group: Group | None = None) -> Tree:
         """The marks by which a started process tree is found again."""
         all_stopped = None
         if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
@@ -97,7 +97,7 @@ class Start:
             process=process,
             mark=self.mark,
             number=self.number,
-            older=older,
+            since=since.checked(process.pid),
             group=group,
             has_groups=self.has_groups,
             all_stopped=all_stopped,
@@ -159,22 +159,22 @@ def write_files(files: Mapping[str, bytes], work: Path) -> None:
 def spawn(start: Start, *, stdin: int | None = None) -> Spawned:
     """Blocking: for a thread (uvloop would take 11 ms of the loop). `stdin`: of a process without limits. Raises
     `OSError` if it cannot be started."""
-    older = present()
+    since = Moment.now()
     ours, theirs = os.pipe()
     tree = None
     is_warm = False
     try:
         if start.warm is not None:
-            tree = _spawn_warm(start, start.warm, theirs, older)
+            tree = _spawn_warm(start, start.warm, theirs, since)
             is_warm = tree is not None
         if tree is not None:
             pass
         elif start.limits.is_free:
             process = _started(start, start.arguments, theirs, stdin)
             _mark(process, start)
-            tree = start.tree_of(process, older)
+            tree = start.tree_of(process, since)
         else:
-            tree = _spawn_behind_gate(start, theirs, older)
+            tree = _spawn_behind_gate(start, theirs, since)
     except BaseException:
         os.close(ours)
         raise
@@ -214,7 +214,7 @@ def _mark(process: Process, start: Start) -> None:
     offer_first(process.pid)
 
 
-def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree:
+def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     _must_be_there(start)
     group = make_group(start.places, start.group_name, start.limits)
     theirs, ours = os.pipe()
@@ -228,7 +228,7 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
     finally:
         os.close(theirs)
     _mark(process, start)
-    tree = start.tree_of(process, older, group=_joined(group, process.pid))
+    tree = start.tree_of(process, since, group=_joined(group, process.pid))
     set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
     with contextlib.suppress(BrokenPipeError):  # another process has killed it
         os.write(ours, b"go\n")
@@ -236,7 +236,7 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
     return tree
 
 
-def _spawn_warm(start: Start, warm: WarmScript, output: int, older: frozenset[str]) -> Tree | None:
+def _spawn_warm(start: Start, warm: WarmScript, output: int, since: Moment) -> Tree | None:
     """None: it has not begun, and starts cold. Raises `OSError`."""
     try:
         child = warm.zygote.fork(output)
@@ -247,7 +247,7 @@ def _spawn_warm(start: Start, warm: WarmScript, output: int, older: frozenset[st
     try:
         if not start.limits.is_free:
             group = _joined(make_group(start.places, start.group_name, start.limits), child.task.pid)
-        tree = start.tree_of(child.task, older, group=group)
+        tree = start.tree_of(child.task, since, group=group)
         set_walls(tree, start.limits, os.getuid() if user is None else user.uid)
         child.begin(
             WarmRequest(

@@ -203,7 +203,7 @@ def _run(request: Request) -> "int | None":
     sys.path.insert(0, request.folder)
     main = type(sys)("__main__")
     loader = type(_MAIN["__loader__"])("__main__", script)
-    own = {"__annotations__": {}} if "__annotations__" in _MAIN else {}
+    own: dict[str, Any] = {"__annotations__": {}} if "__annotations__" in _MAIN else {}
     main.__dict__.update(_MAIN, __doc__=None, __file__=script, __loader__=loader, **own)
     try:
         code = compile(source, script, "exec", dont_inherit=True)
@@ -262,21 +262,14 @@ def _flush() -> None:
 
 def _take_apart() -> None:
     """Let the objects of the script's modules go, with their finalisers; then write what files still hold back."""
-    own = [(name, module) for name, module in sys.modules.items() if _LOADED.get(name) is not module]
-    modules = []
-    for name, module in own:
-        del sys.modules[name]
-        try:
-            modules.append(_weakref.ref(module))
-        except TypeError:
-            continue
-    del own, module
+    names = [name for name, module in sys.modules.items() if _LOADED.get(name) is not module]
+    modules = [reference for name in names if (reference := _reference(sys.modules.pop(name))) is not None]
     _collect()
     for reference in reversed(modules):
         module = reference()
         if module is not None:
             _clear(module.__dict__)
-    module = None
+        del module
     _collect()
     for one in gc.get_objects():
         if issubclass(type(one), _IO):
@@ -284,6 +277,14 @@ def _take_apart() -> None:
                 one.flush()
             except Exception:  # noqa: BLE001  # it is closed
                 continue
+
+
+def _reference(module: "Any") -> "Any":
+    """A weak one; None of what can have none."""
+    try:
+        return _weakref.ref(module)
+    except TypeError:
+        return None
 
 
 def _clear(names: "dict[str, Any]") -> None:
