@@ -151,6 +151,7 @@ class ProcessRunner(SlotRunner):
         self._counts = count(1)
         self._leaders: dict[int, Process] = {}
         self._warm: WarmStarts | None = None
+        self._inherited: Mapping[str, str] = {}
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
@@ -166,6 +167,7 @@ class ProcessRunner(SlotRunner):
         """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
         await super().start(reports, now)
         settings = self._settings
+        self._inherited = inherited_environment(settings.pass_environment)
         root = settings.work_root
         self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
         if self._users is not None:
@@ -406,7 +408,7 @@ class ProcessRunner(SlotRunner):
         task = assignment.task
         interpreter = interpreter_of(task, python.interpreter)
         arguments = arguments_of(assignment, folder, text, number=number, python=interpreter)
-        environment = inherited_environment(self._settings.pass_environment)
+        environment = dict(self._inherited)
         user = None if self._users is None else self._users.of(assignment.namespace)
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
@@ -421,9 +423,7 @@ class ProcessRunner(SlotRunner):
         environment |= task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
-            for place, _, names in os.walk(folder):
-                for path in (place, *(os.path.join(place, name) for name in names)):
-                    os.chown(path, user.uid, user.gid)
+            _give(folder, user.uid, user.gid)
         spawned = spawn(
             Start(
                 arguments=arguments,
@@ -668,6 +668,13 @@ def _rest_of(descriptor: int) -> Sequence[bytes]:
         while len(pieces) < MAX_READS and (piece := os.read(descriptor, READ_BYTES)):
             pieces.append(piece)
     return pieces
+
+
+def _give(folder: Path, uid: int, gid: int) -> None:
+    """Let a folder with all that is in it belong to a user."""
+    for place, _, names in os.walk(folder):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            os.chown(path, uid, gid)
 
 
 def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:
