@@ -13,8 +13,11 @@ from tickwise.adapters.runner.surroundings import (
     PYTHON,
     PYTHON_SCHEMA,
     SCHEMAS,
+    START,
+    START_SCHEMA,
     SURROUNDINGS,
     checked_python,
+    checked_start,
     surroundings,
 )
 from tickwise.domain.errors import Invalid
@@ -85,6 +88,7 @@ class PythonKind:
                 "description": "An uploaded script, by the SHA-256 of its content.",
             },
             PYTHON: dict(PYTHON_SCHEMA),
+            START: dict(START_SCHEMA),
             **SCHEMAS,
             **demand.SCHEMA,
         },
@@ -92,11 +96,13 @@ class PythonKind:
     )
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        refuse_unknown(task, ("source", "file", PYTHON, *SURROUNDINGS, *demand.ENVIRONMENT_FIELDS))
+        refuse_unknown(task, ("source", "file", PYTHON, START, *SURROUNDINGS, *demand.ENVIRONMENT_FIELDS))
         checked = {**self._script(task), **surroundings(task, own_script="task.py")}
         if task.get(PYTHON) is not None:
             checked[PYTHON] = checked_python(task[PYTHON])
             demand.refuse_with_python(checked)
+        if task.get(START) is not None:
+            checked[START] = checked_start(task[START])
         return checked
 
     def environment_of(self, namespace: str, task: Mapping[str, Any], script: str | None) -> EnvironmentDemand | None:

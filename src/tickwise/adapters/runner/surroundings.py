@@ -20,6 +20,8 @@ from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.errors import Invalid
 
 PYTHON: Final = "python"
+START: Final = "start"
+STARTS: Final = ("cold", "warm")
 SURROUNDINGS: Final = ("directory", "files", "env")
 
 MAX_PATH: Final = 1_000
@@ -83,6 +85,12 @@ PYTHON_SCHEMA: Final[Mapping[str, Any]] = MappingProxyType({
     "description": "The interpreter that runs the script, Python 3.9 or newer: a whole path on the executor, or the "
     "name of a program on its PATH (`python3.12`). Default: the Python of the executor.",
 })  # fmt: skip
+START_SCHEMA: Final[Mapping[str, Any]] = MappingProxyType({
+    "enum": [*STARTS, None],
+    "description": "`cold`: the script begins in a fresh interpreter. `warm`: it is forked from one that has begun, "
+    "and waits for that if need be. Default: warm where scripts of its interpreter come often and nothing is against "
+    "it.",
+})  # fmt: skip
 
 
 def surroundings(task: Mapping[str, Any], *, own_script: str) -> dict[str, Any]:
@@ -103,6 +111,13 @@ def checked_python(python: Any) -> str:
     if isinstance(python, str) and _PROGRAM.fullmatch(python):
         return python
     return _whole_path(python, PYTHON, or_else=", or the name of a program such as python3.12")
+
+
+def checked_start(start: Any) -> str:
+    """The way in which a script starts. Raises `Invalid`."""
+    if start not in STARTS:
+        raise Invalid(f"`start` must be one of {', '.join(STARTS)}", pointer=f"/{START}")
+    return str(start)
 
 
 def _whole_path(path: Any, name: str, *, or_else: str = "") -> str:

@@ -1,24 +1,29 @@
 """Runs the builds of environments as tasks run: as the user of a namespace, in a session of their own, with its marks.
 
 So a build has no more rights than a script of its namespace, its whole tree ends with it, and an orphan reaper ends it
-if the executor is killed.
+if the executor is killed. A zygote has such marks too, but it is the executor's user: where children of it become
+other users, it is root.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from tickwise.adapters.runner.process.interpreters import FLAGS
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.start import Spawned, Start, spawn
+from tickwise.adapters.runner.process.start import SHELL, Spawned, Start, spawn
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
 from tickwise.adapters.runner.process.task_starter import StarterLost, TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUsers
 from tickwise.adapters.runner.process.tree import MAX_KILL_SECONDS, Reaped, exited, kill_tree, reap
+from tickwise.adapters.runner.process.warm import zygote_program
+from tickwise.adapters.runner.process.warm.starts import ZygoteKey
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
@@ -30,6 +35,38 @@ MAX_READS: Final = 64
 """Of the rest of a pipe: at most its capacity."""
 GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended build: its last process may be on its way."""
+NO_LIMITS: Final = TaskLimits(0)
+CONTROL: Final = 3
+GIVE_CONTROL: Final = f'exec {CONTROL}<&0 </dev/null && exec "$@"'
+"""A zygote gets its socket as its input, and begins with the input that tasks have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZygotePrograms:
+    """Starts the zygotes of one runner."""
+
+    folder: WorkFolder
+    counts: Iterator[int]
+    """The numbers of attempts, which a zygote has one of too."""
+    options: Sequence[str]
+    """Of the program."""
+
+    def spawn(self, key: ZygoteKey, environment: Mapping[str, str], control: int) -> Spawned:
+        """Start the program in an interpreter. Blocking. Raises `OSError`."""
+        number = self.folder.marks.attempt(next(self.counts))
+        mark = f"{self.folder.path}/zygote-{number}/"
+        program = [key.program, *FLAGS, zygote_program.__file__, str(CONTROL), *self.options]
+        start = Start(
+            arguments=[SHELL, "-c", GIVE_CONTROL, "tickwise-zygote", *program],
+            work=Path("/"),
+            environment={**environment, RESULT_VARIABLE: f"{mark}result.json"},
+            limits=NO_LIMITS,
+            mark=f"{RESULT_VARIABLE}={mark}".encode(),
+            number=number,
+            places=self.folder.places,
+            group_name=f"{self.folder.marks.name}-{number}",
+        )
+        return spawn(start, stdin=control)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,16 +20,18 @@ tried again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,7 +39,7 @@ from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
-from tickwise.adapters.runner.process.builds import TaskProcesses
+from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
@@ -51,7 +53,9 @@ from tickwise.adapters.runner.process.start import (
     Spawned,
     Start,
     TaskText,
+    WarmScript,
     arguments_of,
+    script_of,
     spawn,
     write_files,
 )
@@ -77,9 +81,13 @@ from tickwise.adapters.runner.process.tree import (
     Tree,
     ask_tree,
     exited,
+    is_gone,
     kill_tree,
     reap,
 )
+from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
+from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey, reason_against
+from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
@@ -95,6 +103,8 @@ from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 EXIT_INVALID: Final = 65
 """EX_DATAERR: the task says that its input cannot be right, however often it is tried."""
 READ_BYTES: Final = 1 << 16
+MAX_READS: Final = 64
+"""Of the rest of a pipe: at most the capacity of one."""
 PUMP_PAUSE_SECONDS: Final = 0.1
 """The pause of a pipe's reader when too much of its output waits to be stored."""
 NUMBERS_STAY_SECONDS: Final = 10.0
@@ -107,6 +117,30 @@ GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended task: its last process may be on its way."""
 
 
+class _End(NamedTuple):
+    """The end of a task of which nothing lives."""
+
+    reaped: Reaped | None
+    """None: its exit status is lost."""
+    usage: ResourceUsage | None
+    result: bytes | None
+    """The content of its files, as far as they matter; None: it wrote none."""
+    is_foreign: bool
+    """Its interpreter is one that the task names."""
+    version: bytes | None
+    is_noted: bool
+    """The names of an exception would have been noted."""
+    symptoms: bytes | None
+    found: LeftFiles | None
+    """The files that are to be kept; None: there are none."""
+    is_tidy: bool = False
+    """Its folder is removed."""
+    is_warm: bool = False
+    ended: float = 0.0
+    reason: str | None = None
+    """The reason of an early end; None: it ended by itself."""
+
+
 class ProcessRunner(SlotRunner):
     """The runner of the kinds `python` and `shell`."""
 
@@ -115,6 +149,10 @@ class ProcessRunner(SlotRunner):
         self._threads = ThreadPoolExecutor(min(8, settings.slots), thread_name_prefix="process-runner")
         self._folder: WorkFolder | None = None
         self._counts = count(1)
+        self._leaders: dict[int, Process] = {}
+        self._warm: WarmStarts | None = None
+        self._inherited: Mapping[str, str] = {}
+        self._bare: BarePython | None = None
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
@@ -130,6 +168,7 @@ class ProcessRunner(SlotRunner):
         """Raises `Misconfigured` if the work folders cannot be made, or tasks cannot run as the user that is said."""
         await super().start(reports, now)
         settings = self._settings
+        self._inherited = inherited_environment(settings.pass_environment)
         root = settings.work_root
         self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
         if self._users is not None:
@@ -153,6 +192,12 @@ class ProcessRunner(SlotRunner):
                 gate=str(gate),
                 environment=environment_of(python),
             )
+            self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
+        options = [] if self._users is None else [AS_ROOT]
+        if self._users is not None and not self._users.are_of_operator:
+            options.append(NO_NEW_PRIVILEGES)
+        zygotes = ZygotePrograms(folder=self._folder, counts=self._counts, options=options)
+        self._warm = WarmStarts(settings.clock, zygotes.spawn)
         await self._open_environments(self._folder)
         self._script_environments = ScriptEnvironments(settings.environments, self._python)
 
@@ -182,6 +227,9 @@ class ProcessRunner(SlotRunner):
         self._script_environments.close()
         if self._settings.environments is not None:
             await self._settings.environments.close()
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            await self._in_thread(warm.close)
         folder, self._folder = self._folder, None
         starter, self._starter = self._starter, None
         if starter is not None:
@@ -240,52 +288,59 @@ class ProcessRunner(SlotRunner):
             self._starts.succeeded()
             attempt.started = self._now()
             self._reports.began(assignment.run_id, attempt.started)
-            watched = self._watched(attempt, spawned.tree)
-            reason = await self._until_gone(attempt, spawned, watched)
-            ended = self._now()
-            if reason == UNKILLABLE:
-                return _given_up(attempt, spawned.tree.leader, ended)
-            process = spawned.tree.process
-            if watched is None and reason is None:
-                ending, found = await self._in_thread(self._reaped, attempt, folder, process, ended, text)
-                if found is None:
-                    remains = None
-                    return ending  # type: ignore[no-any-return]  # it is what _reaped says
-            else:
-                reaped = await self._in_thread(reap, process)
-                if watched is not None:
-                    reason = await self._last_look(watched, reaped, reason)
-                if reason is not None:
-                    ending = attempt.ending_for(reason, attempt.started, ended)
-                else:
-                    ending = await self._in_thread(self._judge, attempt, folder, reaped, ended)
-                ending = ending._replace(usage=_usage(reaped, watched))
-                found = await self._in_thread(self._left_files, attempt, folder, text)
-            if found is not None:
-                await self._keep(attempt, folder, found)
-            return ending  # type: ignore[no-any-return]  # it is what _judge says
+            end = await self._until_gone(attempt, spawned, folder, text)
+            if end is None:
+                return _given_up(attempt, spawned.tree.leader, self._now())
+            if end.is_tidy:
+                remains = None
+            ending = self._judge(attempt, end)
+            if end.found is not None:
+                await self._keep(attempt, folder, end.found)
+            return ending
         finally:
             if remains is not None:
                 await self._in_thread(partial(remove_folder, folder))
 
-    def _reaped(
-        self, attempt: Attempt, folder: Path, process: Process, ended: float, text: TaskText
-    ) -> tuple[Ending, LeftFiles | None]:
-        """The usual end in one go: its exit status, what that means, its folder. In a thread: each of them may wait.
-        With the files that are to be kept; without any, the folder is removed."""
-        found = None
-        try:
-            reaped = reap(process)
-            ending = self._judge(attempt, folder, reaped, ended)._replace(usage=_usage(reaped))
-            found = self._left_files(attempt, folder, text)
-            return ending, found
-        finally:
-            if found is None:
-                remove_folder(folder)
-
-    def _left_files(self, attempt: Attempt, folder: Path, text: TaskText) -> LeftFiles | None:
+    def _looked_at(self, attempt: Attempt, folder: Path, reaped: Reaped | None, text: TaskText) -> _End:
+        """The end of a task of which nothing lives, with what it has left. In a thread: files wait for the disk."""
+        uid, task = self._uid_of(attempt), attempt.assignment.task
+        is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
+        is_noted = is_foreign or attempt.assignment.names_errors
+        status = -1 if reaped is None else reaped.status
+        most = self._settings.result_limit_bytes + 1
         given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
-        return look(folder / WORK, self._uid_of(attempt), given, self._settings.artefacts)
+        return _End(
+            reaped=reaped,
+            usage=_usage(reaped),
+            result=_read(folder / "result.json", most, uid=uid) if status == 0 else None,
+            is_foreign=is_foreign,
+            version=_read(folder / VERSION_FILE, MAX_VERSION_BYTES, uid=uid) if is_foreign and status >= 0 else None,
+            is_noted=is_noted,
+            symptoms=_read(folder / SYMPTOMS_FILE, MAX_SYMPTOMS_BYTES, uid=uid) if is_noted and status > 0 else None,
+            found=look(folder / WORK, uid, given, self._settings.artefacts),
+        )
+
+    def _tidied(
+        self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText
+    ) -> tuple[Sequence[bytes], _End | Exception] | None:
+        """The usual end in one go: nothing of the task is left, its last output, its exit status, its files; without
+        any that are to be kept, its folder is removed. None: something was left, and is killed. In a thread.
+
+        An error comes back as a value: the process is reaped by then."""
+        tree = spawned.tree
+        if not is_gone(tree):
+            return None
+        output = _rest_of(spawned.output)
+        self._leaders.pop(tree.leader, None)
+        reaped = reap(tree.process)
+        try:
+            end = self._looked_at(attempt, folder, reaped, text)
+            if end.found is None:
+                remove_folder(folder)
+                end = end._replace(is_tidy=True)
+        except Exception as error:  # noqa: BLE001  # raised in the loop
+            return output, error
+        return output, end
 
     async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
         """Store the files that a task left, and say so at the end of its output."""
@@ -363,20 +418,23 @@ class ProcessRunner(SlotRunner):
         task = assignment.task
         interpreter = interpreter_of(task, python.interpreter)
         arguments = arguments_of(assignment, folder, text, number=number, python=interpreter)
-        environment = inherited_environment(self._settings.pass_environment)
+        environment = dict(self._inherited)
         user = None if self._users is None else self._users.of(assignment.namespace)
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
             environment["PATH"] = self._path
         environment |= python.variables(environment["PATH"])
+        warm = None
+        if text.source is not None:
+            symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
+            warm = self._warm_script(assignment, interpreter, python, environment)
+            warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
         environment |= task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
-            for place, _, names in os.walk(folder):
-                for path in (place, *(os.path.join(place, name) for name in names)):
-                    os.chown(path, user.uid, user.gid)
-        return spawn(
+            _give(folder, user.uid, user.gid)
+        spawned = spawn(
             Start(
                 arguments=arguments,
                 work=Path(task.get("directory") or work),
@@ -390,8 +448,37 @@ class ProcessRunner(SlotRunner):
                 user=user,
                 starter=self._starter,
                 has_groups=self._has_groups,
+                others=self._leaders,
+                warm=warm,
             )
         )
+        self._leaders[spawned.tree.leader] = spawned.tree.process
+        return spawned
+
+    def _warm_script(
+        self, assignment: Assignment, interpreter: Interpreter, python: ScriptPython, environment: Mapping[str, str]
+    ) -> WarmScript | None:
+        """The zygote that a script is forked from; None: it starts cold. `environment`: without the task's own."""
+        task, warm = assignment.task, self._warm
+        assert warm is not None
+        if reason_against(task) is not None:
+            return None
+        uid, prefix = os.geteuid(), None
+        program = interpreter.program
+        if self._users is not None:
+            # Root runs no interpreter of somebody else: their scripts go on from its own, with nothing installed.
+            uid = self._users.of(assignment.namespace).uid
+            if python.environment is not None and self._bare is not None and self._bare.serves(program):
+                program, prefix = self._bare.program, Path(program).parent.parent
+            elif not interpreter.is_own:
+                return None
+        found = shutil.which(program, path=environment["PATH"])
+        if found is None:
+            return None
+        if prefix is not None:
+            environment = {**environment, "PATH": self._path}
+        zygote = warm.zygote_for(ZygoteKey(found, uid), environment, waits=task.get("start") == WARM)
+        return None if zygote is None else WarmScript(zygote, Path(), None, prefix)
 
     # ---------------------------------------------------------------------------------------- watch
 
@@ -402,17 +489,19 @@ class ProcessRunner(SlotRunner):
         grace = self._settings.kill_grace_seconds
         return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
 
-    async def _until_gone(self, attempt: Attempt, spawned: Spawned, watched: Watched | None) -> str | None:
-        """Wait for its end, or bring it about; then nothing of it lives. Why it had to end, or None.
+    async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> _End | None:
+        """Wait for its end, or bring it about; then nothing of it lives, and it is reaped.
 
-        `UNKILLABLE` if it could not be ended: then it is watched further, and must not be reaped.
+        None if it could not be ended: then it is watched further, and must not be reaped.
         """
         tree, settings = spawned.tree, self._settings
         loop = asyncio.get_running_loop()
+        watched = self._watched(attempt, tree)
         pump = _Pump(loop, spawned.output, attempt, settings.kill_grace_seconds)
         limit = attempt.assignment.timeout_seconds
         deadline = limit and loop.call_later(limit, attempt.end_early, "timeout", settings.kill_grace_seconds)
         end = loop.create_task(exited(tree.process))
+        tidied = None
         if watched is not None:
             self._watch.add(watched)
         try:
@@ -424,25 +513,53 @@ class ProcessRunner(SlotRunner):
                 obeys.cancel()
                 await asyncio.gather(obeys, return_exceptions=True)  # after any failure the KILL comes next
             reason = None if end.done() and not attempt.trouble.done() else attempt.trouble.result()
+            if reason is None and watched is None and self._is_young(attempt):
+                pump.stop()
+                end.result()  # an error of ours, if it could not even be waited for
+                tidied = await self._in_thread(self._tidied, attempt, spawned, folder, text)
         finally:
             if deadline:
                 deadline.cancel()
             if watched is not None:
                 self._watch.remove(watched)
-            if self._now() - attempt.started >= NUMBERS_STAY_SECONDS:
-                # The number of an older process may be in use again: everyone is looked at.
-                tree = tree.among_all()
-            await kill_tree(tree, threads=self._threads, clock=settings.clock)
-            await asyncio.wait({end}, timeout=MAX_KILL_SECONDS)
-            await pump.finish()
-            if end.done():
-                end.result()  # an error of ours, if it could not even be waited for
-            else:
-                self._survivors.add(tree, end)
-        if not end.done():
-            return UNKILLABLE
+            if tidied is None:
+                await self._killed(attempt, tree, end, pump)
+            self._leaders.pop(tree.leader, None)
+        ended = self._now()
+        if tidied is not None:
+            output, found = tidied
+            for piece in output:
+                pump.take(piece)
+            pump.close()
+            if isinstance(found, Exception):
+                raise found
+        elif end.done():
+            reaped = await self._in_thread(reap, tree.process)
+            if watched is not None:
+                reason = await self._last_look(watched, reaped, reason)
+            found = await self._in_thread(self._looked_at, attempt, folder, reaped, text)
+            found = found._replace(usage=_usage(reaped, watched))
+        else:
+            return None
         # The last output may be what passes the limit, after the process has ended by itself.
-        return attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
+        reason = attempt.trouble.result() if reason is None and attempt.trouble.done() else reason
+        return found._replace(ended=ended, reason=reason, is_warm=spawned.is_warm)  # type: ignore[no-any-return]  # threads give Any
+
+    def _is_young(self, attempt: Attempt) -> bool:
+        """Check that the number of no process that was older than the attempt can be in use again."""
+        return self._now() - attempt.started < NUMBERS_STAY_SECONDS
+
+    async def _killed(self, attempt: Attempt, tree: Tree, end: asyncio.Task[None], pump: _Pump) -> None:
+        """End all of a task, or give it up to the survivors."""
+        if not self._is_young(attempt):
+            tree = tree.among_all()
+        await kill_tree(tree, threads=self._threads, clock=self._settings.clock)
+        await asyncio.wait({end}, timeout=MAX_KILL_SECONDS)
+        pump.finish()
+        if end.done():
+            end.result()  # an error of ours, if it could not even be waited for
+        else:
+            self._survivors.add(tree, end)
 
     async def _last_look(self, watched: Watched, reaped: Reaped | None, reason: str | None) -> str | None:
         """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
@@ -459,36 +576,39 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- judge
 
-    def _judge(self, attempt: Attempt, folder: Path, reaped: Reaped | None, ended: float) -> Ending:
-        """The ending by its exit status and its files. In a thread."""
-        if reaped is None:
-            return _unknown_ending(attempt, ended)
-        status, uid, task = reaped.status, self._uid_of(attempt), attempt.assignment.task
+    def _judge(self, attempt: Attempt, end: _End) -> Ending:
+        """The ending of an attempt that has come to this end."""
+        if end.reason is not None:
+            ending = attempt.ending_for(end.reason, attempt.started, end.ended)
+        elif end.reaped is None:
+            ending = _unknown_ending(attempt, end.ended)
+        else:
+            ending = self._judge_status(attempt, end, end.reaped.status)
+        return ending if end.usage is None else ending._replace(usage=end.usage)
+
+    def _judge_status(self, attempt: Attempt, end: _End, status: int) -> Ending:
+        """The ending by an exit status and the files of the task."""
+        task, ended = attempt.assignment.task, end.ended
         tail = attempt.sink.tail.strip()
-        is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
-        if is_foreign and status >= 0:
-            version = _read(folder / VERSION_FILE, MAX_VERSION_BYTES, uid=uid)
-            fault = interpreter_fault(task, version, tail)
+        if end.is_foreign and not end.is_warm and status >= 0:
+            fault = interpreter_fault(task, end.version, tail)
             if fault is not None:
                 return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
         if status == 0:
-            result = _read(folder / "result.json", self._settings.result_limit_bytes + 1, uid=uid)
-            if result is not None:
-                return self._with_result(attempt, result, ended)
+            if end.result is not None:
+                return self._with_result(attempt, end.result, ended)
             return Ending(Verdict.OK, attempt.started, ended)
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
         if status < 0:
             what, reason = f"ended by signal {_signal_name(-status)}", "signal"
         else:
-            asked = is_foreign or attempt.assignment.names_errors
-            names = _read(folder / SYMPTOMS_FILE, MAX_SYMPTOMS_BYTES, uid=uid) if asked else None
-            symptoms = (str(status), *(names or b"").decode(errors="replace").split())
+            symptoms = (str(status), *(end.symptoms or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
                 verdict = Verdict.INVALID
         error = f"{what}: {tail}" if tail else what
         if task["kind"] == "python" and status == 1:
-            fault = missing_module(tail, symptoms if asked else None)
+            fault = missing_module(tail, symptoms if end.is_noted else None)
             if fault is not None:
                 verdict, reason, error = fault.verdict, fault.reason, f"{fault.error}\n{error}"
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
@@ -522,34 +642,61 @@ class _Pump:
         self._paused: asyncio.TimerHandle | None = None
         loop.add_reader(descriptor, self._read)
 
-    def _read(self) -> bool:
-        """Move one piece; False if there is none now, or never again."""
+    def _read(self) -> None:
+        """Move one piece."""
         try:
             content = os.read(self._descriptor, READ_BYTES)
         except BlockingIOError:
-            return False
+            return
         if not content:
             self._loop.remove_reader(self._descriptor)
-            return False
-        self._attempt.write(content, grace_seconds=self._grace_seconds)
+            return
+        self.take(content)
         if self._attempt.sink.is_full and self._paused is None:
             self._loop.remove_reader(self._descriptor)
             self._paused = self._loop.call_later(PUMP_PAUSE_SECONDS, self._resume)
-        return True
+
+    def take(self, content: bytes) -> None:
+        """Write a piece to the sink."""
+        self._attempt.write(content, grace_seconds=self._grace_seconds)
 
     def _resume(self) -> None:
         self._paused = None
         self._loop.add_reader(self._descriptor, self._read)
 
-    async def finish(self) -> None:
-        """Take the rest of the pipe, at most the capacity of a pipe, and close it."""
-        for _ in range(64):
-            if not self._read():
-                break
+    def stop(self) -> None:
+        """Read no more."""
         if self._paused is not None:
             self._paused.cancel()
+            self._paused = None
         self._loop.remove_reader(self._descriptor)
+
+    def finish(self) -> None:
+        """Take the rest of the pipe, at most the capacity of a pipe, and close it."""
+        self.stop()
+        for piece in _rest_of(self._descriptor):
+            self.take(piece)
+        self.close()
+
+    def close(self) -> None:
+        """Close the pipe."""
         os.close(self._descriptor)
+
+
+def _rest_of(descriptor: int) -> Sequence[bytes]:
+    """The rest of a pipe whose writers are gone, at most its capacity."""
+    pieces: list[bytes] = []
+    with contextlib.suppress(BlockingIOError):
+        while len(pieces) < MAX_READS and (piece := os.read(descriptor, READ_BYTES)):
+            pieces.append(piece)
+    return pieces
+
+
+def _give(folder: Path, uid: int, gid: int) -> None:
+    """Let a folder with all that is in it belong to a user."""
+    for place, _, names in os.walk(folder):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            os.chown(path, uid, gid)
 
 
 def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:

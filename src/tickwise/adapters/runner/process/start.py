@@ -2,7 +2,8 @@
 
 An ordinary task is forked and marked, no more. One with limits starts behind a gate, so that nothing of it can be
 ahead of them: a shell that waits for a word, is put into its control group, gets its walls, and becomes the task. One
-of another user is forked by a starter (`task_starter`), and is that user from its first instruction.
+of another user is forked by a starter (`task_starter`), and is that user from its first instruction. A script may be
+forked from a zygote instead (`warm`): then it waits for its request, which is its gate too.
 
 The files of a task lie in its folder, which only its user may enter: nothing of it is in an argument, for everybody
 on the machine may read those.
@@ -15,10 +16,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import structlog
 
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
@@ -26,7 +29,8 @@ from tickwise.adapters.runner.process.limits import set_walls
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
-from tickwise.adapters.runner.process.tree import Process, Tree, give_number, offer_first, present
+from tickwise.adapters.runner.process.tree import Moment, Process, Tree, give_number, offer_first
+from tickwise.adapters.runner.process.warm.zygote import Identity, WarmRequest, Zygote, ZygoteLost
 from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
@@ -39,6 +43,19 @@ WORK: Final = "work"
 """The work folder of a task, in its folder."""
 GATE: Final = 'read -r go && exec "$@" </dev/null'
 """Without a word, because we died meanwhile, nothing begins."""
+
+logger = structlog.get_logger("tickwise.executor")
+
+
+class WarmScript(NamedTuple):
+    """A script that is forked from a zygote."""
+
+    zygote: Zygote
+    script: Path
+    symptoms: Path | None
+    """The file that takes the names of its exception; None: nobody reads them."""
+    prefix: Path | None = None
+    """The virtual environment that it goes on in; None: that of its zygote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +79,18 @@ class Start:
     """Starts what runs as another user."""
     has_groups: bool = False
     """True if the task gets the two groups of its number; only for another user."""
+    others: Mapping[int, Process] = field(default_factory=dict)
+    """The processes that lead other tasks."""
+    warm: WarmScript | None = None
+    """None: a cold start."""
 
-    def tree_of(self, process: Process, older: frozenset[str], *, group: Group | None = None) -> Tree:
+    @property
+    def groups(self) -> Sequence[int]:
+        """The groups of another user's task."""
+        assert self.user is not None
+        return (*self.user.groups, *(groups_of(self.number) if self.has_groups else ()))
+
+    def tree_of(self, process: Process, since: Moment, *, group: Group | None = None) -> Tree:
         """The marks by which a started process tree is found again."""
         all_stopped = None
         if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
@@ -72,10 +99,11 @@ class Start:
             process=process,
             mark=self.mark,
             number=self.number,
-            older=older,
+            since=since.checked(process.pid),
             group=group,
             has_groups=self.has_groups,
             all_stopped=all_stopped,
+            others=self.others,
         )
 
 
@@ -85,6 +113,7 @@ class Spawned(NamedTuple):
     tree: Tree
     output: int
     """Our end of the pipe that its stdout and stderr go to."""
+    is_warm: bool = False
 
 
 class TaskText(NamedTuple):
@@ -96,14 +125,19 @@ class TaskText(NamedTuple):
     """The files that travel with it, by their names in its work folder."""
 
 
+def script_of(folder: Path, text: TaskText) -> Path:
+    """The file of a python script: beside the files that travel with it, so that it finds them as modules, and by its
+    own path."""
+    return (folder / WORK if text.files else folder) / PYTHON_SCRIPT
+
+
 def arguments_of(
     assignment: Assignment, folder: Path, text: TaskText, *, number: int, python: Interpreter
 ) -> Sequence[str]:
     """The command line of a task with this number. Its script or its command is written to a file in its folder."""
     task = assignment.task
     if text.source is not None:
-        # Beside the files that travel with it, so that it finds them as modules, and by its own path.
-        script = (folder / WORK if text.files else folder) / PYTHON_SCRIPT
+        script = script_of(folder, text)
         script.write_bytes(text.source)
         return python.arguments(script, folder, names_errors=assignment.names_errors)
     if "command" in task:
@@ -124,24 +158,32 @@ def write_files(files: Mapping[str, bytes], work: Path) -> None:
         file.write_bytes(content)
 
 
-def spawn(start: Start) -> Spawned:
-    """Blocking: for a thread (uvloop would take 11 ms of the loop). Raises `OSError` if it cannot be started."""
-    older = present()
+def spawn(start: Start, *, stdin: int | None = None) -> Spawned:
+    """Blocking: for a thread (uvloop would take 11 ms of the loop). `stdin`: of a process without limits. Raises
+    `OSError` if it cannot be started."""
+    since = Moment.now()
     ours, theirs = os.pipe()
+    tree = None
+    is_warm = False
     try:
-        if start.limits.is_free:
-            process = _started(start, start.arguments, theirs)
+        if start.warm is not None:
+            tree = _spawn_warm(start, start.warm, theirs, since)
+            is_warm = tree is not None
+        if tree is not None:
+            pass
+        elif start.limits.is_free:
+            process = _started(start, start.arguments, theirs, stdin)
             _mark(process, start)
-            tree = start.tree_of(process, older)
+            tree = start.tree_of(process, since)
         else:
-            tree = _spawn_behind_gate(start, theirs, older)
+            tree = _spawn_behind_gate(start, theirs, since)
     except BaseException:
         os.close(ours)
         raise
     finally:
         os.close(theirs)
     os.set_blocking(ours, False)
-    return Spawned(tree, ours)
+    return Spawned(tree, ours, is_warm)
 
 
 def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | None = None) -> Process:
@@ -149,7 +191,7 @@ def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | N
         return start.starter.start(
             arguments,
             user=start.user,
-            groups=(*start.user.groups, *(groups_of(start.number) if start.has_groups else ())),
+            groups=start.groups,
             work=start.work,
             environment=start.environment,
             number=start.number,
@@ -174,7 +216,7 @@ def _mark(process: Process, start: Start) -> None:
     offer_first(process.pid)
 
 
-def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree:
+def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     _must_be_there(start)
     group = make_group(start.places, start.group_name, start.limits)
     theirs, ours = os.pipe()
@@ -188,11 +230,47 @@ def _spawn_behind_gate(start: Start, output: int, older: frozenset[str]) -> Tree
     finally:
         os.close(theirs)
     _mark(process, start)
-    tree = start.tree_of(process, older, group=_joined(group, process.pid))
+    tree = start.tree_of(process, since, group=_joined(group, process.pid))
     set_walls(tree, start.limits, os.getuid() if start.user is None else start.user.uid)
     with contextlib.suppress(BrokenPipeError):  # another process has killed it
         os.write(ours, b"go\n")
     os.close(ours)
+    return tree
+
+
+def _spawn_warm(start: Start, warm: WarmScript, output: int, since: Moment) -> Tree | None:
+    """None: it has not begun, and starts cold. Raises `OSError`."""
+    try:
+        child = warm.zygote.fork(output)
+    except ZygoteLost as lost:
+        logger.warning("zygote_lost", pid=warm.zygote.pid, detail=str(lost))
+        return None
+    user, group = start.user, None
+    try:
+        if not start.limits.is_free:
+            group = _joined(make_group(start.places, start.group_name, start.limits), child.task.pid)
+        tree = start.tree_of(child.task, since, group=group)
+        set_walls(tree, start.limits, os.getuid() if user is None else user.uid)
+        child.begin(
+            WarmRequest(
+                number=start.number,
+                identity=None if user is None else Identity(user.uid, user.gid, start.groups),
+                work=str(start.work),
+                environment=start.environment,
+                arguments=start.arguments,
+                script=str(warm.script),
+                symptoms="" if warm.symptoms is None else str(warm.symptoms),
+                prefix="" if warm.prefix is None else str(warm.prefix),
+            )
+        )
+    except BaseException as error:
+        child.abandon()
+        if group is not None:
+            group.remove()
+        if not isinstance(error, ZygoteLost):
+            raise
+        logger.warning("zygote_child_lost", pid=child.task.pid, detail=str(error))
+        return None
     return tree
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +34,7 @@ class Marks:
     @property
     def number(self) -> int:
         """Eleven digits from the folder's name; those of its attempts begin with them."""
-        digest = hashlib.sha256(self.folder.name.encode(errors="surrogateescape")).digest()
-        return int.from_bytes(digest[:8], "big") % EXECUTORS + EXECUTORS // 9
+        return _number_of(self.folder.name)
 
     @property
     def name(self) -> str:
@@ -54,3 +54,9 @@ class Marks:
     def attempt(self, count: int) -> int:
         """The number of its attempt `count`."""
         return self.number * ATTEMPTS + count % ATTEMPTS
+
+
+@lru_cache(maxsize=64)
+def _number_of(name: str) -> int:
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).digest()
+    return int.from_bytes(digest[:8], "big") % EXECUTORS + EXECUTORS // 9

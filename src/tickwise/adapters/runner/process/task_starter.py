@@ -29,7 +29,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -84,11 +84,19 @@ class StartPauses:
         self._failures, self._until = 0, 0.0
 
 
-class StartedTask:
-    """A task that is the child of a starter."""
+class Reaper(Protocol):
+    """The process that tasks are children of."""
 
-    def __init__(self, pid: int, descriptor: int, program: _Program) -> None:
-        """`descriptor`: that of its process (`pidfd_open`), made by the process itself. Closed by `reap`."""
+    def reap(self, pid: int) -> Reaped:
+        """Take the exit status of an ended child. Raises `OSError` if it is lost."""
+        ...
+
+
+class StartedTask:
+    """A task that is the child of a starter, or of a zygote."""
+
+    def __init__(self, pid: int, descriptor: int, program: Reaper) -> None:
+        """`descriptor`: that of its process (`pidfd_open`). Closed by `reap`."""
         self.pid = pid
         self._descriptor = descriptor
         self._program = program
@@ -111,11 +119,9 @@ class StartedTask:
         """Take its exit status after its end; None if it is lost with the starter."""
         descriptor, self._descriptor = self._descriptor, -1
         try:
-            _, status, cpu_seconds, peak, starters_peak = self._program.ask(("reap", self.pid))
+            return self._program.reap(self.pid)
         except OSError:
             return _reaped_as_init(descriptor)
-        else:
-            return Reaped(status, cpu_seconds, peak_bytes(peak, starters_peak))
         finally:
             os.close(descriptor)
 
@@ -306,6 +312,11 @@ class _Program:
             return answer
         _, number, name = answer
         raise OSError(number, os.strerror(number), os.fsdecode(name))
+
+    def reap(self, pid: int) -> Reaped:
+        """See `Reaper`."""
+        _, status, cpu_seconds, peak, starters_peak = self.ask(("reap", pid))
+        return Reaped(status, cpu_seconds, peak_bytes(peak, starters_peak))
 
     def _answer(self, message: bytes, descriptors: Sequence[int]) -> tuple[Any, ...]:
         try:

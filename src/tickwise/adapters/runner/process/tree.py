@@ -32,7 +32,7 @@ import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -47,17 +47,22 @@ _GRACE_LOOK_SECONDS = (0.02, 0.2)
 """Between two looks at whether all of a task has obeyed, at first and in the end."""
 DOUBTFUL_LOOKS = 3
 """After so many that are not certain, one comes during which nothing moves, or the last one is believed."""
+YOUNG_LOOKS = 5
+"""At those that come during a look, before all are listed again."""
+MAX_YOUNG = 50
+"""Numbers that are looked at one by one, at 5 µs each where there is no process. For more, all processes are listed,
+which takes 0.3 ms."""
 MAX_KILL_SECONDS = 10.0
 """A process that is there so long after its KILL hangs inside the kernel, on a dead network disk for instance. (One
 with much memory takes seconds to end, and a look at thousands of processes takes one.)"""
 UNKILLABLE = "unkillable"
 """The reason of an attempt that ended although its process did not."""
-OOM_SCORE = "500"
+OOM_SCORE = b"500"
 """As if it used half of the machine's memory on top of its own: a task that takes all must not take its executor along,
 and with it every other task."""
 RLIMIT_LOCKS = 10
 """Equal on all machines of Linux but two (alpha, sparc): there the number marks nothing."""
-_LIMIT_LINE = b"Max file locks"
+_LIMIT_LINE = b"\nMax file locks"
 
 _logger = logging.getLogger(__name__)
 
@@ -108,13 +113,15 @@ class Tree:
     """A piece of the environment that only this task has."""
     number: int = 0
     """The value of the limit that only this task has; 0: none."""
-    older: frozenset[str] = frozenset()
-    """The numbers of processes that were there before it, so cannot belong to it."""
+    since: Moment | None = None
+    """A moment before it began; None: it may be older than every process that lives."""
     group: Group | None = None
     has_groups: bool = False
     """It is in the two groups of its number."""
     all_stopped: Callable[[], AbstractContextManager[None]] | None = None
     """Lets all processes of its user stand still; None: they are our own user's, so we would too."""
+    others: Mapping[int, Process] = field(default_factory=dict)
+    """The processes that lead other tasks now. A session cannot be joined, so all of theirs are strangers."""
 
     @property
     def leader(self) -> int:
@@ -123,11 +130,20 @@ class Tree:
     def has_leader(self) -> bool:
         """Check whether the number of its leader is still its own. If not, its processes are known by their marks
         alone, for another session may have that number."""
-        return isinstance(self.process, subprocess.Popen) or self.process.holds_number()
+        return _holds_number(self.process)
+
+    def is_of_another(self, session: int) -> bool:
+        """Check whether a session is our own or was begun by another task: no process of it belongs to this one."""
+        other = self.others.get(session) if session != self.leader else None
+        return session == os.getsid(0) or (other is not None and _holds_number(other))
 
     def among_all(self) -> Tree:
         """This tree, looked for among all processes there are."""
-        return replace(self, older=frozenset())
+        return replace(self, since=None)
+
+
+def _holds_number(process: Process) -> bool:
+    return isinstance(process, subprocess.Popen) or process.holds_number()
 
 
 def signal_group(leader: int, number: signal.Signals) -> None:
@@ -145,7 +161,7 @@ def give_number(pid: int, number: int) -> None:
     try:
         most = resource.getrlimit(RLIMIT_LOCKS)[1]
         resource.prlimit(pid, RLIMIT_LOCKS, (number, most))
-        for child in (_PROC / str(pid) / "task" / str(pid) / "children").read_bytes().split():
+        for child in _content(f"/proc/{pid}/task/{pid}/children").split():
             give_number(int(child), number)
     except (OSError, ValueError):
         return  # it has ended, runs as another user, or has a lower limit: the other ways remain
@@ -154,21 +170,79 @@ def give_number(pid: int, number: int) -> None:
 def offer_first(pid: int) -> None:
     """Let the kernel end this process, and what it will start, before us when the machine has no memory left."""
     with contextlib.suppress(OSError):  # it has ended, or runs as another user
-        (_PROC / str(pid) / "oom_score_adj").write_text(OOM_SCORE)
+        descriptor = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
+        try:
+            os.write(descriptor, OOM_SCORE)
+        finally:
+            os.close(descriptor)
 
 
 def number_of(name: str) -> int:
     """The number that the process `name` was given; 0 if it has none. Raises `OSError` if it has ended."""
-    for line in (_PROC / name / "limits").read_bytes().splitlines():
-        if line.startswith(_LIMIT_LINE):
-            said = line[len(_LIMIT_LINE) :].split()[0]
-            return int(said) if said.isdigit() else 0
-    return 0
+    said = _content(f"/proc/{name}/limits").partition(_LIMIT_LINE)[2].split(None, 1)[:1]
+    return int(said[0]) if said and said[0].isdigit() else 0
+
+
+def _content(file: str) -> bytes:
+    """Of a file of /proc. Raises `OSError`."""
+    with open(file, "rb", buffering=0) as opened:
+        return opened.read()
 
 
 def present() -> frozenset[str]:
-    """The numbers of the processes that there are now. Taken before a task starts, they are not looked at after it."""
+    """The numbers of the processes that there are now."""
     return frozenset(name for name in os.listdir(_PROC) if name.isdecimal()) if _PROC.is_dir() else frozenset()
+
+
+def last_number() -> int:
+    """The number that the kernel has given last to a process or a thread: numbers come in their order, and begin anew
+    after the highest one. 0: this kernel does not tell."""
+    try:
+        descriptor = os.open("/proc/loadavg", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(descriptor, 200).rpartition(b" ")[2])
+    except ValueError:
+        return 0
+    finally:
+        os.close(descriptor)
+
+
+class Moment(NamedTuple):
+    """A moment, by what had been started until then: those processes are not looked at for a task that began later. It
+    tells nothing any more once numbers are in use again (`runner.NUMBERS_STAY_SECONDS`)."""
+
+    last: int
+    """The number that was given last; 0: it is not known."""
+    names: frozenset[str] = frozenset()
+    """The numbers of all processes, where the last is not known."""
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Before a task begins. Blocking: 10 µs where the kernel tells the last number; to list all takes 1 ms."""
+        last = last_number()
+        return cls(last) if last else cls(0, present())
+
+    def checked(self, pid: int) -> Moment | None:
+        """This moment, if a process that was started after it bears it out; else None."""
+        return self if not self.last or _is_between(self.last, last_number(), pid) else None
+
+    def after(self) -> frozenset[str]:
+        """The numbers of all processes that are younger; where few numbers were given, those that were."""
+        if not self.last:
+            return present() - self.names
+        now = last_number()
+        if 0 <= now - self.last <= MAX_YOUNG:
+            return frozenset(map(str, range(self.last + 1, now + 1)))
+        names = present()
+        now = last_number()
+        return frozenset(name for name in names if _is_between(self.last, now, int(name)))
+
+
+def _is_between(last: int, now: int, pid: int) -> bool:
+    """Check whether a number was given after `last`, and up to `now`."""
+    return last < pid <= now if last <= now else pid > last or pid <= now
 
 
 def stats(names: Iterable[str]) -> dict[int, Stat]:
@@ -176,7 +250,7 @@ def stats(names: Iterable[str]) -> dict[int, Stat]:
     found: dict[int, Stat] = {}
     for name in names:
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
+            fields = _content(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if fields[0] not in (b"Z", b"X"):
                 ticks = sum(int(field) for field in fields[11:15])
                 found[int(name)] = Stat(
@@ -204,7 +278,7 @@ def _is_marked(pid: int, tree: Tree) -> bool:
         if tree.number and (number := number_of(name)):
             return number == tree.number
     with contextlib.suppress(OSError):  # another user's process, by now
-        return tree.mark in (_PROC / name / "environ").read_bytes()
+        return tree.mark in _content(f"/proc/{name}/environ")
     return False
 
 
@@ -220,7 +294,11 @@ def members_of(tree: Tree, known: Mapping[int, Stat], strangers: Collection[int]
     if tree.group is not None:
         members |= tree.group.members() & known.keys()
     members = _descendants(known, members, leader)
-    marked = {pid for pid in known if pid not in members and pid not in strangers and _is_marked(pid, tree)}
+    marked = {
+        pid
+        for pid, one in known.items()
+        if pid not in members and pid not in strangers and not tree.is_of_another(one.session) and _is_marked(pid, tree)
+    }
     return _descendants(known, members | marked, leader) - {os.getpid()}
 
 
@@ -234,12 +312,30 @@ class Look(NamedTuple):
 
 
 def look_at(tree: Tree) -> Look:
-    """Blocking."""
-    names = present() - tree.older
+    """Blocking. Processes that come during the look are looked at one by one, as long as there are few."""
+    last = last_number()
+    names = present() if tree.since is None else tree.since.after()
     if tree.group is not None:
         names |= {str(pid) for pid in tree.group.members()}
-    members = members_of(tree, stats(names))
-    return Look(members, is_certain=present() - tree.older <= names)
+    known = stats(names)
+    members = members_of(tree, known)
+    for _ in range(YOUNG_LOOKS):
+        now = last_number()
+        if not last or not 0 <= now - last <= MAX_YOUNG:
+            break
+        young = frozenset(map(str, range(last + 1, now + 1))) - names
+        if not young:
+            return Look(members, is_certain=True)
+        found = stats(young)
+        known |= found
+        members |= members_of(tree, known)
+        if len(found) == len(young):
+            return Look(members, is_certain=True)
+        # One that has ended before it was looked at may have started another one.
+        names |= young
+        last = now
+    came = present() if tree.since is None else tree.since.after()
+    return Look(members, is_certain=came <= names)
 
 
 def active_members(tree: Tree) -> set[int]:
@@ -299,6 +395,12 @@ async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, 
     while await loop.run_in_executor(threads, active_members, tree):
         await clock.sleep(pause)
         pause = min(pause * 1.5, longest)
+
+
+def is_gone(tree: Tree) -> bool:
+    """Kill what is left of a task whose leader has ended; True if nothing was, for certain. Blocking."""
+    look = _kill_sweep(tree)
+    return look.is_certain and not look.members
 
 
 async def kill_tree(tree: Tree, *, threads: Executor, clock: Clock) -> None:
@@ -391,4 +493,16 @@ def reap(process: Process) -> Reaped | None:
     except ChildProcessError:  # other code in this program waits for all children
         return Reaped(process.wait())
     process.returncode = os.waitstatus_to_exitcode(status)
-    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime, peak_bytes(usage.ru_maxrss, own_peak()))
+    return Reaped(process.returncode, usage.ru_utime + usage.ru_stime, _peak_above_own(usage.ru_maxrss))
+
+
+_own_peaks = [0]
+
+
+def _peak_above_own(peak: int) -> int | None:
+    """The peak of a child, in bytes, if it is above ours. Ours only grows, so it is read for larger ones alone."""
+    if peak <= _own_peaks[0]:
+        return None
+    own = own_peak()
+    _own_peaks[0] = own or 0
+    return peak_bytes(peak, own)

@@ -1,0 +1,1 @@
+"""Warm starts: scripts that are forked from interpreters which have begun."""
