@@ -246,5 +246,6 @@ SELECT date_bin('1 hour', ended, to_timestamp(0)), count(*), state, namespace FR
 WHERE token = 1 GROUP BY 1, 3, 4
 """
 _CREATED: Final = (
-    "UPDATE tickwise.jobs SET created = created - interval '40 days', updated = updated - interval '9 days'"
+    "UPDATE tickwise.jobs SET created = created - interval '40 days', updated = updated - interval '9 days',"
+    " task_changed = task_changed - interval '9 days'"
 )

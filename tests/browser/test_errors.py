@@ -36,7 +36,7 @@ def test_from_a_cause_to_the_runs_that_it_cost(here: World, opened: Open) -> Non
     expect(page).to_have_url(re.compile("text=order"))
     row = page.locator("tbody tr", has_text="ValueError")
     expect(row).to_contain_text("order <n> of <script>alert(<n>)</script> not in <path>")
-    row.get_by_role("link", name="exit status 5").click()
+    row.get_by_role("link", name="ValueError: order").click()
     expect(page.locator(".facts")).to_contain_text("2 failures")
     expect(page.locator(".sample")).to_contain_text("order 17 of <script>alert(1)</script>")
 

@@ -138,7 +138,7 @@ def test_the_stages_of_a_run_say_what_they_waited_for(here: World, opened: Open)
     page = opened(f"/runs/{here.failed}")
     stages = page.locator(".waterfall")
     expect(stages).to_contain_text("Attempt 1")
-    expect(stages).to_contain_text("exit_code: exit status 3: no disk left")
+    expect(stages).to_contain_text("exit status 3: no disk left")
     for word in ("Due", "Queued", "Dispatched", "Started", "Ended"):
         expect(page.locator(".times dt", has_text=word)).to_have_count(1)
 

@@ -1,5 +1,6 @@
 -- The time of the last change of the task or the payload of a job. NULL: it is that of `updated`, so a job costs nothing more when it is made,
 -- and one of before says what it said. A statement that writes `updated` for another reason keeps the time here.
+SELECT tickwise.lock_briefly(ARRAY['jobs']);
 ALTER TABLE tickwise.jobs ADD COLUMN task_changed timestamptz;
 
 -- As in 0003, with that time.
