@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
 
 FORBIDDEN = Reply(403, {"code": "forbidden", "detail": "you need runs:read", "status": 403})
-JOB = {
+JOB: dict[str, Any] = {
     "job_id": "01a218ef-497c-8853-b7ff-72dca9ee10ea", "name": "nightly", "status": "SCHEDULED", "key": None,
     "schedule_type": "ON_DEMAND", "next_run_at": None, "queue": "default", "owner": "ada", "labels": {}, "task": None,
 }  # fmt: skip
