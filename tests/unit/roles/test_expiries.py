@@ -95,7 +95,7 @@ async def test_a_key_that_is_revoked_closes_its_alert() -> None:
     await watch.step()
     assert 2 == len(await told(night))
     await night.store.keys.revoke(None, key_id)
-    await night.rig.clock.advance(PAUSES[1])
+    await night.rig.clock.advance(PAUSES[0][1])
     await watch.step()
     assert [(NoticeEvent.RECOVERY, "everywhere", "the API key was revoked")] * 2 == await told(night)
     for namespace in ("default", INSTALLATION):
@@ -114,7 +114,7 @@ async def test_a_certificate_is_told_of_and_that_it_was_replaced() -> None:
     [(event, name, sentence)] = await told(night)
     assert (NoticeEvent.EXPIRING, "tickwise.example.com") == (event, name)
     assert sentence.startswith("the certificate ends in 5 d, at 2027-01-20 08:00:00 UTC: put another one")
-    await night.rig.clock.advance(PAUSES[1])
+    await night.rig.clock.advance(PAUSES[0][1])
     for _ in range(2):
         await CertificateExpiry(night.store).look("tickwise.example.com", now + 90 * DAY_SECONDS)
     assert [NoticeEvent.RECOVERY] == [event for event, *_ in await told(night)]
