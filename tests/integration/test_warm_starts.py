@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import venv
 from collections.abc import AsyncIterator
@@ -20,9 +22,14 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.test_runner_process import Shop
+from tests.integration.test_runner_users import needs_root
+from tests.support.packages import add_wheel
 from tests.support.runners import gone
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
 from tickwise.adapters.runner.process.warm import starts, zygote, zygote_program
+from tickwise.observability.metrics import Metrics
 from tickwise.ports.blobs import script_key
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import assignment, log_of
@@ -38,11 +45,12 @@ seen = {
     "file": __file__, "cached": globals().get("__cached__"), "builtins": type(__builtins__).__name__,
     "loader": [type(__loader__).__name__, __loader__.name, __loader__.path],
     "is main": sys.modules["__main__"].__dict__ is globals(),
-    "argv": sys.argv, "orig_argv": sys.orig_argv, "flags": str(sys.flags), "path": sys.path, "executable": sys.executable,
+    "argv": sys.argv, "orig_argv": sys.orig_argv, "flags": str(sys.flags), "path": sys.path,
+    "executable": sys.executable,
     "prefix": [sys.prefix, sys.base_prefix, sys.exec_prefix], "warnoptions": sys.warnoptions, "x": sys._xoptions,
     "streams": [
-        [one.name, one.mode, one.encoding, one.errors, one.isatty(), one.line_buffering, one.write_through, one.seekable(),
-         one.fileno(), one.closed, type(one.buffer).__name__, one.newlines]
+        [one.name, one.mode, one.encoding, one.errors, one.isatty(), one.line_buffering, one.write_through,
+         one.seekable(), one.fileno(), one.closed, type(one.buffer).__name__, one.newlines]
         for one in (sys.stdin, sys.stdout, sys.stderr)
     ],
     "same": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__,
@@ -58,13 +66,19 @@ seen = {
     "environment": sorted(os.environ.items()), "bytes": sorted(map(str, os.environb)),
     "cwd": os.getcwd(), "threads": [one.name for one in threading.enumerate()],
     "main thread": threading.current_thread() is threading.main_thread(),
-    "ident": threading.main_thread().ident == threading.get_ident(), "native": threading.get_native_id() == os.getpid(),
-    "recursion": sys.getrecursionlimit(), "locale": locale.setlocale(locale.LC_ALL), "gc": [gc.isenabled(), gc.get_threshold()],
-    "zone": time.tzname, "filters": [str(one) for one in warnings.filters], "tracing": [sys.gettrace(), sys.getprofile()],
+    "ident": threading.main_thread().ident == threading.get_ident(),
+    "native": threading.get_native_id() == os.getpid(),
+    "recursion": sys.getrecursionlimit(), "locale": locale.setlocale(locale.LC_ALL),
+    "gc": [gc.isenabled(), gc.get_threshold()], "zone": time.tzname,
+    "filters": [str(one) for one in warnings.filters], "tracing": [sys.gettrace(), sys.getprofile()],
     "last": hasattr(sys, "last_type"), "interactive": hasattr(sys, "ps1"),
     "oom": open("/proc/self/oom_score_adj").read(), "cpu": time.process_time() < 5.0,
 }
 json.dump(seen, open(os.environ["TICKWISE_RESULT_FILE"], "w"), default=str)
+"""
+RIGHTS = """
+    "rights": [line for line in open("/proc/self/status") if line[:3] in ("Cap", "NoN", "Uid", "Gid", "Sec")],
+    "home": [os.environ["HOME"], os.path.expanduser("~")],
 """
 PROCESSES = """
 import asyncio, concurrent.futures, multiprocessing, os, subprocess, sys, threading, time
@@ -107,16 +121,33 @@ CORPUS: dict[str, str | bytes] = {
     "no symbol table": "def f():\n    x = 1\n    global x\n",
     "no function": "x = 1\nreturn x\n",
     "too nested": "(" * 300 + ")" * 300,
-    "a warning": "print('\\d')\nassert (1, 'x')\nimport warnings\nwarnings.warn('careful')\nwarnings.warn('old', DeprecationWarning)",
+    "a warning": (
+        "print('\\d')\n"
+        "assert (1, 'x')\n"
+        "import warnings\n"
+        "warnings.warn('careful')\n"
+        "warnings.warn('old', DeprecationWarning)"
+    ),
     "exit 3": "import sys\nsys.exit(3)",
     "exit 65": "raise SystemExit(65)",
     "exit with words": "import sys\nsys.exit('no more')",
     "exit with nothing": "import sys\nprint('x')\nsys.exit()",
     "exit of a kind": "class Own(SystemExit):\n    pass\nraise Own((1, 2))",
-    "an exception": "def f():\n    1 / 0\ntry:\n    f()\nexcept ZeroDivisionError as error:\n    raise KeyError('x') from error",
-    "a group": "raise ExceptionGroup('many', [ValueError(1), OSError(2)]) if hasattr(__builtins__, 'ExceptionGroup') else 1",
-    "a hook": "import sys\nsys.excepthook = lambda *said: print('caught', said[0], said[2].tb_lineno, said[2].tb_next)\n1 / 0",
-    "notes of the last": "import atexit, sys\natexit.register(lambda: print(sys.last_type, sys.last_traceback.tb_lineno, sys.excepthook is sys.__excepthook__))\n1 / 0",
+    "an exception": (
+        "def f():\n    1 / 0\ntry:\n    f()\nexcept ZeroDivisionError as error:\n    raise KeyError('x') from error"
+    ),
+    "a group": (
+        "raise ExceptionGroup('many', [ValueError(1), OSError(2)]) if hasattr(__builtins__, 'ExceptionGroup') else 1"
+    ),
+    "a hook": (
+        "import sys\nsys.excepthook = lambda *said: print('caught', said[0], said[2].tb_lineno, said[2].tb_next)\n1 / 0"
+    ),
+    "notes of the last": (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(sys.last_type, sys.last_traceback.tb_lineno, sys.excepthook is "
+        "sys.__excepthook__))\n"
+        "1 / 0"
+    ),
     "a missing module": "import nothing_of_this_name",
     "recursion": "def f():\n    f()\nf()",
     "an interrupt": "raise KeyboardInterrupt",
@@ -126,12 +157,45 @@ CORPUS: dict[str, str | bytes] = {
     "_exit": "import os\nprint('x', end='')\nos._exit(7)",
     "atexit": "import atexit\natexit.register(print, 'last')\natexit.register(lambda: 1 / 0)\nprint('first')",
     "a finaliser": "class A:\n    def __del__(self):\n        print('gone')\na = A()",
-    "finalisers that print": "import collections, json\nclass A:\n    def __init__(self, name): self.name = name\n    def __del__(self):\n        print('gone', self.name, json.dumps([1]))\n_a, b, c = A('a'), A('b'), [A('c')]\nc.append(c)\n",
-    "an open file": "f = open('left.txt', 'w')\nf.write('x')\nimport json\njson.g = open('other.txt', 'w')\njson.g.write('y')\nimport builtins\nbuiltins.h = open('third.txt', 'wb')\nbuiltins.h.write(b'z')",
-    "a replaced stdout": "import sys, io\nsys.stdout = io.TextIOWrapper(open('left.txt', 'wb'))\nprint('x')\nsys.exit(4)",
-    "logging": "import logging, atexit\nlogging.basicConfig()\nlogging.warning('x')\natexit.register(logging.warning, 'y')\nprint(logging._startTime > 0)",
+    "finalisers that print": (
+        "import collections, json\n"
+        "class A:\n"
+        "    def __init__(self, name): self.name = name\n"
+        "    def __del__(self):\n"
+        "        print('gone', self.name, json.dumps([1]))\n"
+        "_a, b, c = A('a'), A('b'), [A('c')]\n"
+        "c.append(c)\n"
+    ),
+    "an open file": (
+        "f = open('left.txt', 'w')\n"
+        "f.write('x')\n"
+        "import json\n"
+        "json.g = open('other.txt', 'w')\n"
+        "json.g.write('y')\n"
+        "import builtins\n"
+        "builtins.h = open('third.txt', 'wb')\n"
+        "builtins.h.write(b'z')"
+    ),
+    "a replaced stdout": (
+        "import sys, io\nsys.stdout = io.TextIOWrapper(open('left.txt', 'wb'))\nprint('x')\nsys.exit(4)"
+    ),
+    "logging": (
+        "import logging, atexit\n"
+        "logging.basicConfig()\n"
+        "logging.warning('x')\n"
+        "atexit.register(logging.warning, 'y')\n"
+        "print(logging._startTime > 0)"
+    ),
     "a C library": "import ctypes\nctypes.CDLL(None).printf(b'from C\\n')",
-    "an interrupt in a thread's end": "import threading, time, os, signal\ndef f():\n    time.sleep(0.2)\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(0.2)\n    print('t')\nthreading.Thread(target=f).start()",
+    "an interrupt in a thread's end": (
+        "import threading, time, os, signal\n"
+        "def f():\n"
+        "    time.sleep(0.2)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.2)\n"
+        "    print('t')\n"
+        "threading.Thread(target=f).start()"
+    ),
     "an exit in atexit": "import atexit, os, sys\natexit.register(sys.exit, 9)\natexit.register(os.write, 1, b'w\\n')",
     "an exit of -1": "import sys\nsys.exit(-1)",
     "an exit of 1000": "import sys\nsys.exit(1000)",
@@ -141,13 +205,27 @@ CORPUS: dict[str, str | bytes] = {
     "a closed stdout": "import os, sys\nprint('x')\nos.close(1)\nprint('y')",
     "no descriptors": "import os\nos.closerange(0, 256)\n",
     "a broken flush": "import os, sys\nsys.stdout = open(1, 'w', closefd=False)\nprint('x')\nos.close(1)",
-    "a daemon thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('done')",
-    "a fork that leaves": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\nelse:\n    os.wait()\n    print('left')",
+    "a daemon thread": (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\nprint('done')"
+    ),
+    "a fork that leaves": (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        time.sleep(600)\n"
+        "else:\n"
+        "    os.wait()\n"
+        "    print('left')"
+    ),
     "an artefact": "open('made.txt', 'w').write('x')",
     "a large script": b"# " + b"x" * (2 << 20) + b"\nprint('end')\n",
     "another program": "import os\nos.execv('/bin/sh', ['sh', '-c', 'echo $0 $$ | wc -w; exit 4'])",
     "a stream": "import os\nopen('/dev/stdout', 'w').write('by its name\\n')\nprint(os.path.basename(__file__))",
-    "the stack": "import inspect\nprint(inspect.currentframe().f_code.co_name, inspect.getmodule(inspect.currentframe()).__name__)",
+    "the stack": (
+        "import inspect\n"
+        "print(inspect.currentframe().f_code.co_name, inspect.getmodule(inspect.currentframe()).__name__)"
+    ),
     "a pickle": "import pickle\nclass A: pass\nprint(pickle.dumps(A(), 0))",
     "annotations": "x: int = 1\nprint(__annotations__)",
 }
@@ -178,7 +256,7 @@ class WarmShop(Shop):
     ) -> Assignment:
         content = source.encode() if isinstance(source, str) else source
         digest = hashlib.sha256(content).hexdigest()
-        await self.blobs.put(script_key("default", digest), content)
+        await self.blobs.put(script_key(changes.get("namespace", "default"), digest), content)
         task = {"kind": "python", "file": f"sha256:{digest}", "start": start, **(fields or {})}
         given = assignment(task, **changes)
         self.runner.launch([given])
@@ -213,7 +291,7 @@ def is_zygote(process: psutil.Process) -> bool:
 
 @pytest_asyncio.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[WarmShop]:
-    made = WarmShop(tmp_path)
+    made = WarmShop(tmp_path, result_limit_bytes=1 << 16)
     await made.runner.start(made.listener, time.time)
     yield made
     await made.runner.close()
@@ -361,7 +439,10 @@ async def test_a_changed_environment_has_a_new_zygote(shop: WarmShop, tmp_path: 
 async def test_a_zygote_that_is_killed_takes_no_task_with_it(shop: WarmShop, tmp_path: Path) -> None:
     """The task goes on; its exit status alone is lost. The next script finds another zygote."""
     file = tmp_path / "go"
-    source = f"import os, time\nprint('begun', flush=True)\nwhile not os.path.exists({str(file)!r}): time.sleep(0.01)\nprint('ended')"
+    source = (
+        "import os, time\nprint('begun', flush=True)\n"
+        f"while not os.path.exists({str(file)!r}): time.sleep(0.01)\nprint('ended')"
+    )
     killed = await shop.parent_of("warm")
     given = await shop.launch(source, "warm")
     await shop.listener.until_begun(given)
@@ -453,7 +534,7 @@ async def test_many_scripts_at_once_are_many_processes(shop: WarmShop) -> None:
 async def test_a_warm_task_can_be_stopped(shop: WarmShop) -> None:
     """With all that it has started."""
     await shop.parent_of("warm")
-    source = "import subprocess, sys\nprint(subprocess.Popen(['sleep', '600']).pid, flush=True)\nimport time\ntime.sleep(600)"
+    source = "import subprocess, sys, time\nprint(subprocess.Popen(['sleep', '600']).pid, flush=True)\ntime.sleep(600)"
     given = await shop.launch(source, "warm")
     await shop.listener.until_begun(given)
     shop.runner.stop(given.run_id, grace_seconds=0.1)
@@ -474,3 +555,133 @@ async def test_the_cpu_time_of_a_warm_script_is_its_own(shop: WarmShop) -> None:
 def test_a_zygote_knows_every_module_that_it_loads() -> None:
     """By their names in the standard library."""
     assert set(zygote_program.PRELOADED) <= set(sys.stdlib_module_names) | {"urllib.parse"}
+
+
+# ------------------------------------------------------------------------------------------ other users
+
+
+@pytest_asyncio.fixture
+async def users(tmp_path: Path) -> AsyncIterator[WarmShop]:
+    """A runner whose tasks are other users, with environments."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    with tempfile.TemporaryDirectory(prefix="tickwise-tests-") as place:
+        links = Path(place)
+        links.chmod(0o755)
+        add_wheel(links, "tickle", "WORD = 'hello'\n").chmod(0o644)
+        environments = UvEnvironments(
+            EnvironmentSettings(root=private / "environments", find_links=place, is_offline=True),
+            SystemClock(),
+            Metrics(),
+        )
+        made = WarmShop(private, result_limit_bytes=1 << 16, environments=environments, run_tasks_as=None)
+        await made.runner.start(made.listener, time.time)
+        yield made
+        roots = [environments._host.root, made.runner._folder.root if made.runner._folder is not None else private]
+        await made.runner.close()
+        for root in roots:
+            if not root.is_relative_to(private):
+                shutil.rmtree(root, ignore_errors=True)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "name", ["facts", "processes", "an exception", "a stream", "exit 3", "an artefact", "a C library"]
+)
+async def test_a_script_of_another_user_behaves_warm_as_it_does_cold(users: WarmShop, name: str) -> None:
+    """It has the user, the groups and the rights that a cold one has."""
+    source = CORPUS[name]
+    if name == "facts":
+        assert isinstance(source, str)
+        source = source.replace('    "oom"', RIGHTS + '    "oom"')
+    assert is_zygote(await users.parent_of("warm"))
+    cold, warm = [await users.seen(source, start) for start in ("cold", "warm")]
+    assert cold == warm
+    cold, warm = [await users.seen(source, start, limits=LIMITED) for start in ("cold", "warm")]
+    assert cold == warm
+
+
+@needs_root
+async def test_a_script_with_an_environment_of_another_user_starts_warm(users: WarmShop) -> None:
+    """From a zygote in which nothing is installed; what is installed runs as its user."""
+    fields = {"requirements": "tickle"}
+    parent = await users.parent_of("warm", fields)
+    assert is_zygote(parent)
+    assert parent.uids().real == 0
+    source = CORPUS["facts"]
+    assert isinstance(source, str)
+    # The launcher of a cold start gives the module of a script fewer names, and is in its command line.
+    for own in ('"main": sorted(globals()), ', '"package": __package__,', '"orig_argv": sys.orig_argv, '):
+        source = source.replace(own, "")
+    source = re.sub(r'"(cached|loader)": [^\n]*\n', "\n", source)
+    source = source.replace("asyncio, gc", "asyncio, site, sysconfig, tickle, gc").replace(
+        '    "oom"',
+        RIGHTS + '"site": [site.PREFIXES, site.ENABLE_USER_SITE, sysconfig.get_paths(), tickle.__file__], "oom"',
+    )
+    source = source.replace("sys.excepthook is sys.__excepthook__,", "")
+    cold, warm = [await users.seen(source, start, fields) for start in ("cold", "warm")]
+    assert cold.verdict is Verdict.OK, cold
+    assert json.loads(cold.result or "") == json.loads(warm.result or "")
+    assert cold == warm
+    for source in (
+        "import os\nopen('/dev/stdout', 'w').write(str(os.getuid() != 0))",
+        "import nothing_of_this",
+        "1 / 0",
+        "(",
+    ):
+        cold, warm = [await users.seen(source, start, fields) for start in ("cold", "warm")]
+        assert cold == warm
+
+
+@needs_root
+async def test_a_named_interpreter_is_never_run_as_root(users: WarmShop) -> None:
+    """Its script starts cold, whatever it says."""
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    assert not is_zygote(await users.parent_of("warm", {"python": python}))
+
+
+@needs_root
+async def test_a_task_of_another_user_can_do_nothing_to_its_zygote(users: WarmShop) -> None:
+    """Neither signal it nor look into it, nor find a way to talk to it."""
+    source = """
+import json, os, signal
+zygote, found = os.getppid(), []
+for number in (signal.SIGKILL, signal.SIGSTOP, 0):
+    try:
+        os.kill(zygote, number)
+    except PermissionError:
+        found.append(True)
+for name in ("environ", "mem", "fd", "maps"):
+    try:
+        open(f"/proc/{zygote}/{name}").read() if name != "fd" else os.listdir(f"/proc/{zygote}/fd")
+    except PermissionError:
+        found.append(True)
+found.append(sorted(map(int, os.listdir("/proc/self/fd")))[:-1])
+json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
+"""
+    ending = await users.run(source, "warm")
+    assert json.loads(ending.result or "") == [True] * 7 + [[0, 1, 2]], ending
+    assert is_zygote(await users.parent_of("warm"))
+
+
+@needs_root
+async def test_nothing_of_a_task_is_in_the_memory_of_the_next(users: WarmShop) -> None:
+    """The zygote has never read what its children were asked to be."""
+    secret = "of-this-task-alone"
+    await users.run("pass", "warm", {"env": {"SECRET": secret * 3}}, namespace="one")
+    source = """
+import ctypes, json, os, re
+needle, found = "".join(("of-this", "-task-alone", "of-this")).encode(), 0
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    for line in maps:
+        begin, end = (int(word, 16) for word in line.split()[0].split("-"))
+        if "rw" in line and "[v" not in line:
+            memory.seek(begin)
+            try:
+                found += memory.read(end - begin).count(needle)
+            except OSError:
+                continue
+json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
+"""
+    ending = await users.run(source, "warm", namespace="one")
+    assert int(ending.result or "") <= 2, ending  # its own needle

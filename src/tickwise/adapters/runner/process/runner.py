@@ -85,8 +85,8 @@ from tickwise.adapters.runner.process.tree import (
     kill_tree,
     reap,
 )
+from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
 from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey, reason_against
-from tickwise.adapters.runner.process.warm.zygote import Zygote
 from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -152,6 +152,7 @@ class ProcessRunner(SlotRunner):
         self._leaders: dict[int, Process] = {}
         self._warm: WarmStarts | None = None
         self._inherited: Mapping[str, str] = {}
+        self._bare: BarePython | None = None
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
@@ -191,6 +192,7 @@ class ProcessRunner(SlotRunner):
                 gate=str(gate),
                 environment=environment_of(python),
             )
+            self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -418,8 +420,8 @@ class ProcessRunner(SlotRunner):
         warm = None
         if text.source is not None:
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
-            zygote = self._zygote_for(assignment, interpreter, environment)
-            warm = None if zygote is None else WarmScript(zygote, script_of(folder, text), symptoms)
+            warm = self._warm_script(assignment, interpreter, python, environment)
+            warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
         environment |= task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
@@ -445,18 +447,30 @@ class ProcessRunner(SlotRunner):
         self._leaders[spawned.tree.leader] = spawned.tree.process
         return spawned
 
-    def _zygote_for(
-        self, assignment: Assignment, interpreter: Interpreter, environment: Mapping[str, str]
-    ) -> Zygote | None:
+    def _warm_script(
+        self, assignment: Assignment, interpreter: Interpreter, python: ScriptPython, environment: Mapping[str, str]
+    ) -> WarmScript | None:
         """The zygote that a script is forked from; None: it starts cold. `environment`: without the task's own."""
         task, warm = assignment.task, self._warm
         assert warm is not None
-        is_known = interpreter.is_own or self._users is None
-        program = shutil.which(interpreter.program, path=environment["PATH"])
-        if not is_known or program is None or reason_against(task) is not None:
+        if reason_against(task) is not None:
             return None
-        uid = os.geteuid() if self._users is None else self._users.of(assignment.namespace).uid
-        return warm.zygote_for(ZygoteKey(program, uid), environment, waits=task.get("start") == WARM)
+        uid, prefix = os.geteuid(), None
+        program = interpreter.program
+        if self._users is not None:
+            # Root runs no interpreter of somebody else: their scripts go on from its own, with nothing installed.
+            uid = self._users.of(assignment.namespace).uid
+            if python.environment is not None and self._bare is not None and self._bare.serves(program):
+                program, prefix = self._bare.program, Path(program).parent.parent
+            elif not interpreter.is_own:
+                return None
+        found = shutil.which(program, path=environment["PATH"])
+        if found is None:
+            return None
+        if prefix is not None:
+            environment = {**environment, "PATH": self._path}
+        zygote = warm.zygote_for(ZygoteKey(found, uid), environment, waits=task.get("start") == WARM)
+        return None if zygote is None else WarmScript(zygote, Path(), None, prefix)
 
     # ---------------------------------------------------------------------------------------- watch
 

@@ -54,6 +54,8 @@ class WarmScript(NamedTuple):
     script: Path
     symptoms: Path | None
     """The file that takes the names of its exception; None: nobody reads them."""
+    prefix: Path | None = None
+    """The virtual environment that it goes on in; None: that of its zygote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +260,7 @@ def _spawn_warm(start: Start, warm: WarmScript, output: int, since: Moment) -> T
                 arguments=start.arguments,
                 script=str(warm.script),
                 symptoms="" if warm.symptoms is None else str(warm.symptoms),
+                prefix="" if warm.prefix is None else str(warm.prefix),
             )
         )
     except BaseException as error:

@@ -68,12 +68,14 @@ class WarmRequest(NamedTuple):
     script: str
     symptoms: str
     """The file that takes the names of an exception; empty: none does."""
+    prefix: str = ""
+    """The virtual environment that it goes on in; empty: it stays in that of its zygote."""
 
     def content(self) -> bytes:
         """The bytes that a child reads."""
         variables = {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()}
         identity = None if self.identity is None else (*self.identity[:2], tuple(self.identity.groups))
-        names = [os.fsencode(one) for one in (self.work, self.script, self.symptoms)]
+        names = [os.fsencode(one) for one in (self.work, self.script, self.symptoms, self.prefix)]
         arguments = [os.fsencode(one) for one in self.arguments]
         text = marshal.dumps((self.number, identity, variables, arguments, *names), MARSHAL_VERSION)
         return NUMBER.pack(len(text)) + text

@@ -76,11 +76,8 @@ class Request:
     """What a child is asked to become."""
 
     def __init__(self, content: bytes) -> None:
-        self.number, self.identity, self.environment, self.arguments, self.work, script, symptoms = marshal.loads(
-            content
-        )
-        self.script = os.fsdecode(script)
-        self.symptoms = os.fsdecode(symptoms)
+        self.number, self.identity, self.environment, self.arguments, *names = marshal.loads(content)
+        self.work, self.script, self.symptoms, self.prefix = map(os.fsdecode, names)
         self.folder = self.script.rpartition("/")[0]
 
     def start_cold(self) -> "NoReturn":
@@ -171,15 +168,31 @@ def _take_number(number: int) -> None:
 
 
 def _set_variables(wanted: "dict[bytes, bytes]") -> None:
-    present = os.environb
+    """In the mapping below `os.environ` itself: by way of its methods it takes 0.2 ms longer."""
+    present = os.environb._data  # type: ignore[attr-defined]  # noqa: SLF001  # there since Python 3.2
     zone = present.get(b"TZ")
-    for name in [name for name in present if name not in wanted]:
+    for name in present.keys() - wanted.keys():
         del present[name]
+        os.unsetenv(name)
     for name, value in wanted.items():
         if present.get(name) != value:
+            os.putenv(name, value)
             present[name] = value
     if wanted.get(b"TZ") != zone:
         time.tzset()
+
+
+def _move_to(prefix: str, program: str) -> None:
+    """Go on as the interpreter of a virtual environment, from one that has nothing installed: what `site` does at the
+    start of an interpreter, and now as the user of the task."""
+    import site
+
+    sys.path[:] = [folder for folder in sys.path if not folder.startswith(f"{sys.prefix}/")]
+    sys.prefix = sys.exec_prefix = prefix
+    sys.executable = program
+    site.PREFIXES[:] = [prefix]
+    site.addsitepackages(set(sys.path), [prefix])
+    site.execsitecustomize()
 
 
 def _is_shadowed(folder: str) -> bool:
@@ -200,6 +213,8 @@ def _run(request: Request) -> "int | None":
     sys.argv[:] = [script]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [os.fsdecode(one) for one in request.arguments]
+    if request.prefix:
+        _move_to(request.prefix, os.fsdecode(request.arguments[0]))
     sys.path.insert(0, request.folder)
     main = type(sys)("__main__")
     loader = type(_MAIN["__loader__"])("__main__", script)
@@ -242,15 +257,26 @@ def _end(status: int) -> None:
     _exit(status & 0xFF)
 
 
+def _new_modules() -> "list[str]":
+    """The names of the modules that the script has imported, and of its own. They come after all others: a look at each
+    module would copy the memory of each."""
+    names = []
+    for name in reversed(sys.modules):
+        if name == _last and sys.modules[name] is _last_module:
+            break
+        names.append(name)
+    names.append("__main__")
+    return names
+
+
 def _has_foreign_modules() -> bool:
     """Check whether the script has loaded libraries that are not Python's own."""
-    for name, module in [*sys.modules.items()]:
-        if _LOADED.get(name) is not module:
-            if name.partition(".")[0] in NATIVE_END:
-                return True
-            file = getattr(module, "__file__", None)
-            if isinstance(file, str) and ".so" in file and "/lib-dynload/" not in file:
-                return True
+    for name in _new_modules():
+        if name.partition(".")[0] in NATIVE_END:
+            return True
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str) and ".so" in file and "/lib-dynload/" not in file:
+            return True
     return False
 
 
@@ -262,10 +288,11 @@ def _flush() -> None:
 
 def _take_apart() -> None:
     """Let the objects of the script's modules go, with their finalisers; then write what files still hold back."""
-    names = [name for name, module in sys.modules.items() if _LOADED.get(name) is not module]
-    modules = [reference for name in names if (reference := _reference(sys.modules.pop(name))) is not None]
+    found = [_reference(sys.modules.pop(name, None)) for name in _new_modules()]
     _collect()
-    for reference in reversed(modules):
+    for reference in found:
+        if reference is None:
+            continue
         module = reference()
         if module is not None:
             _clear(module.__dict__)
@@ -336,6 +363,10 @@ def _preload() -> None:
             __import__(name)
         except Exception:  # noqa: BLE001  # the script is told, if it wants it
             continue
+    try:
+        __import__("no_module_has_this_name")  # all folders are looked through, so that children need not
+    except ImportError:
+        return
 
 
 if __name__ == "__main__":
@@ -349,7 +380,8 @@ if __name__ == "__main__":
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _preload()
     _ADDED = frozenset(name.partition(".")[0] for name in set(sys.modules) - _FRESH)
-    _LOADED = dict(sys.modules)
+    _last = next(reversed(sys.modules))
+    _last_module = sys.modules[_last]
     _IO = _io._IOBase  # noqa: SLF001  # the public one is its subclass
     _callbacks, _exit, _collect = atexit._ncallbacks(), os._exit, gc.collect  # noqa: SLF001  # as above
     gc.collect()
