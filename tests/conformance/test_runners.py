@@ -9,7 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 import pytest
@@ -121,6 +121,8 @@ class TestFunctionOutput(Function, RunnerOutputContract):
 
 
 class Python(RunnerSuite):
+    more: ClassVar[Mapping[str, str]] = {"start": "cold"}
+
     @pytest.fixture
     def stage(self, tmp_path: Path, blobs: RunnerBlobs) -> RunnerStage:
         files = Files(tmp_path)
@@ -134,20 +136,20 @@ time.sleep(600)
 """
         return RunnerStage(
             runner=ProcessRunner(_settings(tmp_path, blobs)),
-            quick={"kind": "python", "source": "pass"},
-            lasting={"kind": "python", "source": lasting.replace("STUBBORN", "False")},
-            stubborn={"kind": "python", "source": lasting.replace("STUBBORN", "True")},
-            failing={"kind": "python", "source": "raise ValueError('no')"},
+            quick={"kind": "python", "source": "pass", **self.more},
+            lasting={"kind": "python", "source": lasting.replace("STUBBORN", "False"), **self.more},
+            stubborn={"kind": "python", "source": lasting.replace("STUBBORN", "True"), **self.more},
+            failing={"kind": "python", "source": "raise ValueError('no')", **self.more},
             lives=files.lives,
         )
 
     @pytest.fixture
     def talking(self) -> Task:
-        return {"kind": "python", "source": "print('hello')"}
+        return {"kind": "python", "source": "print('hello')", **self.more}
 
     @pytest.fixture
     def complaining(self) -> Task:
-        return {"kind": "python", "source": "raise ValueError('no')"}
+        return {"kind": "python", "source": "raise ValueError('no')", **self.more}
 
 
 class TestPythonAttempts(Python, OwnRunner, RunnerAttemptsContract):
@@ -159,6 +161,24 @@ class TestPythonStops(Python, RunnerStopsContract):
 
 
 class TestPythonOutput(Python, RunnerOutputContract):
+    pass
+
+
+class WarmPython(Python):
+    """Each script is forked from a zygote; the first waits until that is ready."""
+
+    more: ClassVar[Mapping[str, str]] = {"start": "warm"}
+
+
+class TestWarmPythonAttempts(WarmPython, OwnRunner, RunnerAttemptsContract):
+    pass
+
+
+class TestWarmPythonStops(WarmPython, RunnerStopsContract):
+    pass
+
+
+class TestWarmPythonOutput(WarmPython, RunnerOutputContract):
     pass
 
 
@@ -346,6 +366,7 @@ class TestPythonKind(TaskKindContract):
                 "kind": "python",
                 "source": "print(1)\n",
                 "python": "/srv/venv/bin/python",
+                "start": "cold",
                 "directory": "/srv",
                 "env": {"A": "1"},
                 "files": {"helper.py": "x = 1\n"},

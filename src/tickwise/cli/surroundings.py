@@ -26,7 +26,12 @@ NONE: Final = "none"
 """As the value of an option in an edit: take away what the job has."""
 KINDS: Final = ("python", "shell")
 """The kinds of tasks that have surroundings."""
-OPTIONS: Final = {"python": "--python", "directory": "--dir", "env": "--env", "files": "--file"}
+OPTIONS: Final = {
+    "python": "--python", "start": "--start", "directory": "--dir", "env": "--env", "files": "--file",
+}  # fmt: skip
+OF_PYTHON: Final = ("python", "start")
+"""The fields that only Python scripts have."""
+STARTS: Final = ("cold", "warm")
 MAX_FILES: Final = 100
 MAX_BYTES: Final = 1 << 20
 """The limits of the server, told before anything is read that is larger."""
@@ -46,11 +51,12 @@ class Surroundings:
     env: Sequence[str]
     files: Sequence[str]
     file_option: str
+    start: str | None = None
 
     @property
     def given(self) -> list[str]:
         """The options that say something."""
-        said = {"python": self.python, "directory": self.directory, "env": self.env, "files": self.files}
+        said = {name: getattr(self, name) for name in OPTIONS}
         return [self.file_option if name == "files" else OPTIONS[name] for name, value in said.items() if value]
 
 
@@ -63,13 +69,18 @@ class Chosen(NamedTuple):
 
 
 def options(*, editing: bool = False, file_option: str = "--file") -> Callable[[Decorated], Decorated]:
-    """The four options. `file_option`: the name of the one for files, where `--file` is another's."""
+    """The options. `file_option`: the name of the one for files, where `--file` is another's."""
     gone = "  `none` takes away what the job has." if editing else ""
     python_help = "Run the script with this Python: a program, or the folder of a virtual environment."
     if not editing:
         python_help += "  [that of its first line, else the active virtual environment, else the executor's]"
     each = [
         click.option("--python", "task_python", metavar="PATH", help=python_help + gone),
+        click.option(
+            "--start", "task_start", type=click.Choice([*STARTS, *([NONE] if editing else [])]),
+            help="Start a Python script in a fresh interpreter, or fork it from one that is ready.  "
+            f"[warm where scripts come often]{gone}",
+        ),
         click.option(
             "--dir", "task_directory", metavar="PATH", help=f"Run it in this folder.  [a folder of its own]{gone}"
         ),
@@ -95,8 +106,7 @@ def options(*, editing: bool = False, file_option: str = "--file") -> Callable[[
 
 def taken(options: dict[str, Any], *, file_option: str = "--file") -> Surroundings:
     """The options; they are taken out of the dictionary."""
-    python, directory, env, files = (options.pop(f"task_{name}") for name in ("python", "directory", "env", "files"))
-    return Surroundings(python=python, directory=directory, env=env, files=files, file_option=file_option)
+    return Surroundings(**{name: options.pop(f"task_{name}") for name in OPTIONS}, file_option=file_option)
 
 
 def of_task(
@@ -106,8 +116,9 @@ def of_task(
     its first line, or the active virtual environment, stands for. Raises `click.UsageError`."""
     if said.given and task.get("kind") not in KINDS:
         raise click.UsageError(f"{' and '.join(said.given)} belong to scripts and commands, not to this task.")
-    if said.python is not None and task.get("kind") != "python":
-        raise click.UsageError("--python is for Python scripts.")
+    for name in OF_PYTHON:
+        if getattr(said, name) is not None and task.get("kind") != "python":
+            raise click.UsageError(f"{OPTIONS[name]} is for Python scripts.")
     found = dict(task)
     declared = [name for name in DECLARING if name in task]
     if script is not None and script.kind != "python" and declared:
@@ -123,6 +134,8 @@ def of_task(
         session.note(f"It runs with {named} ({chosen.why}).")
     elif said.python is not None:
         _put(found, "python", None if said.python == NONE else _python(session, said.python))
+    if said.start is not None:
+        _put(found, "start", None if said.start == NONE else said.start)
     if said.directory is not None:
         _put(found, "directory", None if said.directory == NONE else _directory(session, said.directory))
     if said.env:
