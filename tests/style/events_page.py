@@ -280,6 +280,13 @@ MEANINGS = {
     "user_changed": "A caller changed name, e-mail, roles or `active` of a person.",
     "user_chose_password": "A person chose a password with the link of an invitation or a reset.",
     "user_registered": "A person registered themselves (`registration`).",
+    "zygote_child_lost": "A process that was to become a script ended before it had its request, or did not take it. "
+    "The script starts cold.",
+    "zygote_lost": "A process that scripts are forked from (`pid`) ended, or did not answer in time. The script starts "
+    "cold, and the next ones are forked from another. Scripts that it had forked go on; where it ended, their exit "
+    "status is lost, so their jobs' `on_unknown` decides.",
+    "zygote_unusable": "Scripts of this interpreter (`program`) cannot be forked and start cold: it is no CPython, or did "
+    "not come to its beginning. `detail` has its last words. It is tried again after a minute.",
 }
 
 

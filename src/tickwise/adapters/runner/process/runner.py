@@ -138,7 +138,7 @@ class _End(NamedTuple):
     is_warm: bool = False
     ended: float = 0.0
     reason: str | None = None
-    """Why it had to end; None: it ended by itself."""
+    """The reason of an early end; None: it ended by itself."""
 
 
 class ProcessRunner(SlotRunner):
@@ -676,7 +676,7 @@ class _Pump:
 
 
 def _rest_of(descriptor: int) -> Sequence[bytes]:
-    """What a pipe holds whose writers are gone, at most its capacity."""
+    """The rest of a pipe whose writers are gone, at most its capacity."""
     pieces: list[bytes] = []
     with contextlib.suppress(BlockingIOError):
         while len(pieces) < MAX_READS and (piece := os.read(descriptor, READ_BYTES)):

@@ -56,7 +56,7 @@ class Identity(NamedTuple):
 
 
 class WarmRequest(NamedTuple):
-    """What a child is to become."""
+    """The task that a child becomes."""
 
     number: int
     identity: Identity | None

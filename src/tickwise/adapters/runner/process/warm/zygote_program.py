@@ -73,7 +73,7 @@ NATIVE_END = frozenset({"ctypes", "readline"})
 
 
 class Request:
-    """What a child is asked to become."""
+    """The task that a child becomes."""
 
     def __init__(self, content: bytes) -> None:
         self.number, self.identity, self.environment, self.arguments, *names = marshal.loads(content)
