@@ -29,6 +29,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
 from tickwise.adapters.runner.process.warm import starts, zygote, zygote_program
+from tickwise.adapters.runner.process.work_folder import orphans
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.blobs import script_key
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
@@ -575,6 +576,28 @@ async def test_a_warm_task_can_be_stopped(shop: WarmShop) -> None:
     assert (await shop.ending(given)).verdict is Verdict.CANCELLED
     for word in (await log_of(shop.blobs, given)).split():
         assert gone(int(word))
+
+
+async def test_a_reaper_of_orphans_finds_a_warm_script_and_its_zygote(shop: WarmShop) -> None:
+    """By their marks, also what has left its session: an executor that is killed leaves neither."""
+    zygote_of = await shop.parent_of("warm")
+    source = (
+        "import os, time\n"
+        "if os.fork() == 0:\n    os.setsid()\n    print(os.getpid(), flush=True)\n    time.sleep(600)\ntime.sleep(600)"
+    )
+    given = await shop.launch(source, "warm")
+    await shop.listener.until_begun(given)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (log := shop.runner._attempts[given.run_id].sink.tail):
+            await asyncio.to_thread(psutil.pids)
+    folder = shop.runner._folder
+    assert folder is not None
+    found = await asyncio.to_thread(orphans, [folder.marks], folder.places)
+    assert {zygote_of.pid, int(log)} <= found
+    assert len(found) == 3, found
+    shop.runner.stop(given.run_id, grace_seconds=0.0)
+    assert (await shop.ending(given)).verdict is Verdict.CANCELLED
+    assert gone(int(log))
 
 
 async def test_the_cpu_time_of_a_warm_script_is_its_own(common: WarmShop) -> None:

@@ -285,8 +285,8 @@ MEANINGS = {
     "zygote_lost": "A process that scripts are forked from (`pid`) ended, or did not answer in time. The script starts "
     "cold, and the next ones are forked from another. Scripts that it had forked go on; where it ended, their exit "
     "status is lost, so their jobs' `on_unknown` decides.",
-    "zygote_unusable": "Scripts of this interpreter (`program`) cannot be forked and start cold: it is no CPython, or did "
-    "not come to its beginning. `detail` has its last words. It is tried again after a minute.",
+    "zygote_unusable": "Scripts of this interpreter (`program`) cannot be forked and start cold: it is no CPython, or "
+    "did not come to its beginning. `detail` has its last words. It is tried again after a minute.",
 }
 
 

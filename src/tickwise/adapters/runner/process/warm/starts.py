@@ -80,9 +80,7 @@ class _Kept:
 class WarmStarts:
     """For one runner. Its methods block, and are for threads."""
 
-    def __init__(
-        self, clock: Clock, spawn: Callable[[ZygoteKey, Mapping[str, str], int], tuple[Tree, int, bool]]
-    ) -> None:
+    def __init__(self, clock: Clock, spawn: SpawnProgram) -> None:
         """`spawn` starts the program with these variables and this descriptor of its socket as its input."""
         self._clock = clock
         self._spawn = spawn
