@@ -479,7 +479,8 @@ class Calls(Frame):
         ended_before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[types.LetterView]:
-        """Search dead letters: runs that failed for good, newest first."""
+        """Search dead letters: runs that failed for good, newest first. A search looks at so many failed runs at a
+        time: a page of it may be short, or empty, and lead on by its `Link`."""
         return self.items(
             "/dead-letters",
             query={
@@ -648,9 +649,13 @@ class Calls(Frame):
         owner: str | None = None,
         next_run_after: str | None = None,
         next_run_before: str | None = None,
+        job_id: Sequence[str] | None = None,
+        id_end: str | None = None,
         limit: int | None = None,
     ) -> Iterator[types.JobView]:
-        """List and search jobs, newest first."""
+        """List and search jobs, newest first. A search looks at so many jobs at a time: a page of it may be short,
+        or empty, and lead on by its `Link`. Then jobs that recur or run on demand come first, and older one-time
+        jobs behind them."""
         return self.items(
             "/jobs",
             query={
@@ -663,6 +668,8 @@ class Calls(Frame):
                 "owner": owner,
                 "next_run_after": next_run_after,
                 "next_run_before": next_run_before,
+                "job_id": job_id,
+                "id_end": id_end,
                 "limit": limit,
             },
         )
@@ -1254,8 +1261,11 @@ class Calls(Frame):
         job_name: str | None = None,
         label: Sequence[str] | None = None,
         queue: str | None = None,
+        id_end: str | None = None,
+        latest_of: Sequence[str] | None = None,
     ) -> Iterator[types.RunView]:
-        """Search runs, newest first."""
+        """Search runs, newest first. A search looks at so many runs at a time: a page of it may be short, or empty,
+        and lead on by its `Link`. With a part of a name, the runs of jobs that recur or run on demand come first."""
         return self.items(
             "/runs",
             query={
@@ -1271,6 +1281,8 @@ class Calls(Frame):
                 "job_name": job_name,
                 "label": label,
                 "queue": queue,
+                "id_end": id_end,
+                "latest_of": latest_of,
             },
         )
 

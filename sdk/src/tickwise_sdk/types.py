@@ -2173,6 +2173,9 @@ class PythonTask(_PythonTaskRequired, total=False):
     python: str | None
     """The interpreter that runs the script, Python 3.9 or newer: a whole path on the executor, or the name of a
     program on its PATH (`python3.12`). Default: the Python of the executor."""
+    start: Literal["cold", "warm"] | None
+    """`cold`: the script begins in a fresh interpreter. `warm`: it is forked from one that has begun, and waits for
+    that if need be. Default: warm where scripts of its interpreter come often and nothing is against it."""
     directory: str | None
     """The current folder of the task, a whole path on the executor. Default: a folder of its own."""
     files: dict[str, str | dict[str, Any]] | None

@@ -78,7 +78,7 @@ MIGRATIONS: Final = (
     Migration("0031", ("0031_usage.sql",)),
     Migration("0032", ("0032_notices.sql",)),
     Migration("0034", ("0034_objectives.sql",)),
-    Migration("0036", ("0036_task_changed.sql", "0036_error_ends.sql")),
+    Migration("0036", ("0036_changes_and_causes.sql",)),
     Migration("0037", ("0037_notices.sql",)),
     Migration("0038", ("0038_environments.sql",)),
 )
