@@ -74,30 +74,37 @@ async def test_a_channel_that_hangs_is_tried_now_and_then_and_then_told_all(
 ) -> None:
     """However many rules tell it something: one try at a time finds out how it is, and the pauses grow. Once it takes a
     message, the others follow at once."""
-    monkeypatch.setattr(notice_delivery, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr(notice_delivery, "SEND_SECONDS", 0.1)
+
+    async def tries() -> int:
+        # A request that was given up may reach the receiver late, or never: what counts is what the scheduler tried.
+        return sum(each.tries for each in await place.found())
+
     async with receiver() as at:
-        at.says = ["hang"] * 4
+        at.says = ["hang"] * 20
         to = await place.hook("ops", at)
         for _ in range(3):
             await place.notice(to)
-        begun, tries = place.clock.now(), []
-        while len(at.got) < 4:
-            before = len(at.got)
+        begun, tried = place.clock.now(), list[float]()
+        while len(tried) < 4:
+            before = await tries()
             for _ in range(3):
                 await place.round()
-            assert len(at.got) <= before + 1
-            if len(at.got) > before:
-                tries.append(place.clock.now() - begun)
+            more = await tries() - before
+            assert more <= 1
+            tried += [place.clock.now() - begun] * more
             await place.clock.advance(0.5)
-        gaps = [late - early for early, late in pairwise(tries)]
+        gaps = [late - early for early, late in pairwise(tried)]
         assert all(PAUSE_FIRST_SECONDS * 2.0**number / 2 <= gap for number, gap in enumerate(gaps)), gaps
         errors = {each.error for each in await place.found() if each.error}
-        assert errors == {"no answer within 0.05 s"}
+        assert errors == {"no answer within 0.1 s"}
+        at.says.clear()
+        at.release.set()
         monkeypatch.setattr(notice_delivery, "SEND_SECONDS", 10.0)
-        while len(at.got) == 4:
+        while await tries() == 4:
             await place.clock.advance(0.5)
             await place.round()
         for _ in range(2):
             await place.round()
         assert [NoticeState.DELIVERED] * 3 == await place.states()
-        assert 4 + 3 == len(at.got)
+        assert 4 + 3 == await tries()
