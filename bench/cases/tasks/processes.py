@@ -53,7 +53,7 @@ async def product(rig: Rig) -> Round:
     with tempfile.TemporaryDirectory() as folder:
         links = Path(folder)
         links.chmod(0o755)
-        add_wheel(links, "tickle")
+        add_wheel(links, "tickle").chmod(0o644)
         settings = {"environment_find_links": folder, "environment_network": "off"}
         if as_user is not None:
             settings["run_tasks_as"] = as_user
