@@ -54,7 +54,7 @@ async def product(rig: Rig) -> Round:
         links = Path(folder)
         links.chmod(0o755)
         add_wheel(links, "tickle").chmod(0o644)
-        settings = {"environment_find_links": folder, "environment_network": "off"}
+        settings = {"environment_find_links": folder, "environment_network": "off", "data_dir": f"{rig.folder}/tasks"}
         if as_user is not None:
             settings["run_tasks_as"] = as_user
         tasks = {
