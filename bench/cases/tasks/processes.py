@@ -53,8 +53,8 @@ async def product(rig: Rig) -> Round:
     with tempfile.TemporaryDirectory() as folder:
         links = Path(folder)
         links.chmod(0o755)
-        add_wheel(links, "tickle")
-        settings = {"environment_find_links": folder, "environment_network": "off"}
+        add_wheel(links, "tickle").chmod(0o644)
+        settings = {"environment_find_links": folder, "environment_network": "off", "data_dir": f"{rig.folder}/tasks"}
         if as_user is not None:
             settings["run_tasks_as"] = as_user
         tasks = {
