@@ -31,15 +31,16 @@ def said(*command: str | Path, env: Mapping[str, str] | None = None, cwd: Path =
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and the versions that we lock, in which nothing else is."""
+    """An environment with our two wheels and the versions that we lock, in which nothing else is."""
     folder = tmp_path_factory.mktemp("wheel")
-    said(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    [wheel] = folder.glob("*.whl")
+    for source in (ROOT / "sdk", ROOT):
+        said(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
+    [wheel], [sdk] = folder.glob("tickwise-*.whl"), folder.glob("tickwise_sdk-*.whl")
     uv, place = Path(sys.executable).with_name("uv"), folder / "env"
     environ = {**os.environ, "UV_SYSTEM_CERTS": os.environ.get("UV_SYSTEM_CERTS", "true")}
     said(uv, "venv", "--quiet", "--python", sys.executable, place)
     install = (uv, "pip", "install", "--quiet", "--python", place / "bin" / "python")
-    said(*install, "-c", ROOT / "requirements/local.txt", f"tickwise[local] @ {wheel.as_uri()}", env=environ)
+    said(*install, "-c", ROOT / "requirements/local.txt", sdk, f"tickwise[local] @ {wheel.as_uri()}", env=environ)
     return place / "bin" / "tickwise"
 
 

@@ -159,7 +159,7 @@ class RunWalk:
             return await self._look(source, self._before, after, known)
         if self._before <= from_id:
             return await self._late(source, self._before, after, known)
-        found = await self._look(source, self._before, max(after, UUID(int=from_id.int - 1)), known)
+        found = await self._look(source, self._before, max(after, UUID(int=max(from_id.int - 1, 0))), known)
         if found.floor is not None:
             return found
         late = await self._late(source, from_id, after, known)
