@@ -31,8 +31,8 @@ LOOK = {"from", "count", "viewer_timezone"}
 """The fields of a preview that are no fields of a job."""
 OWN_OPTIONS = {
     "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure",
-    "--json", "--key", "--namespace", "--remove-label", "--url", "--utc", "--wait",
-    "--dir", "--env", "--lock", "--python", "--requirements", "--task-file",
+    "--json", "--key", "--namespace", "--remove-label", "--replace", "--url", "--utc", "--wait",
+    "--dir", "--env", "--lock", "--python", "--requirements", "--start", "--task-file",
 }  # fmt: skip
 """Options of the commands that are no fields of a job. `--remove-label` of `jobs edit` is a part of `--label`; those of
 the last line are parts of a task (`tests/unit/cli/test_surroundings.py`, `test_environments.py`)."""
