@@ -37,7 +37,7 @@ def test_a_list_of_runs_and_its_count_ask_the_same_in_both_their_parts() -> None
 def test_the_bound_of_a_page_is_its_last_parameter_and_keeps_its_order() -> None:
     """Whatever the page itself asks for, and in whatever order it is."""
     for name, order, most in (
-        ("jobs_list", "listed DESC", 17),
+        ("jobs_list", "listed DESC", 16),
         ("runs_newest_of_job", "run_id DESC", 7),
         ("rules_list", 'name COLLATE "C"', 6),
         ("tasks_list", "task_id, version DESC", 4),

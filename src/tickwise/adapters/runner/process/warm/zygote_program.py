@@ -195,6 +195,12 @@ def _move_to(prefix: str, program: str) -> None:
     site.execsitecustomize()
 
 
+def _forget_folders() -> None:
+    """Leave out the folders of modules that the user of the task does not see: `site` adds none of them for that user."""
+    own = (f"{sys.base_prefix}/", f"{sys.base_exec_prefix}/")
+    sys.path[:] = [folder for folder in sys.path if folder.startswith(own) or os.path.exists(folder)]
+
+
 def _is_shadowed(folder: str) -> bool:
     """Check whether a file beside the script has the name of a module that is loaded here: a fresh interpreter would
     import that file."""
@@ -215,6 +221,8 @@ def _run(request: Request) -> "int | None":
         sys.orig_argv[:] = [os.fsdecode(one) for one in request.arguments]
     if request.prefix:
         _move_to(request.prefix, os.fsdecode(request.arguments[0]))
+    elif os.getuid() != _UID:
+        _forget_folders()
     sys.path.insert(0, request.folder)
     main = type(sys)("__main__")
     loader = type(_MAIN["__loader__"])("__main__", script)
@@ -370,7 +378,7 @@ def _preload() -> None:
 
 
 if __name__ == "__main__":
-    _asker = _socket.socket(fileno=int(sys.argv[1]))
+    _asker, _UID = _socket.socket(fileno=int(sys.argv[1])), os.getuid()
     os.set_inheritable(_asker.fileno(), False)
     if AS_ROOT in sys.argv[2:]:
         import ctypes
