@@ -197,7 +197,7 @@ def test_an_edit_changes_what_it_names_and_keeps_the_rest() -> None:
 @pytest.mark.parametrize("task", [{"kind": "http", "url": "http://h/"}, {"kind": "function", "name": "f"}, {}])
 def test_other_tasks_have_no_surroundings(task: dict[str, Any]) -> None:
     """An option that would do nothing is refused."""
-    with pytest.raises(click.UsageError, match="--env belong to scripts"):
+    with pytest.raises(click.UsageError, match="--env belongs to scripts"):
         surroundings.of_task(_session(), _said(env=("A=1",)), task)
     assert surroundings.of_task(_session(), _said(), task) == task
 

@@ -196,7 +196,7 @@ def _move_to(prefix: str, program: str) -> None:
 
 
 def _forget_folders() -> None:
-    """Leave out the folders of modules that the user of the task does not see: `site` adds none of them for that user."""
+    """Leave out the folders of modules that the task's user does not see: `site` adds none of them for that user."""
     own = (f"{sys.base_prefix}/", f"{sys.base_exec_prefix}/")
     sys.path[:] = [folder for folder in sys.path if folder.startswith(own) or os.path.exists(folder)]
 
