@@ -115,9 +115,8 @@ def of_task(
     """The task with these surroundings, in place of those that it has. With a Python script: also the interpreter that
     its first line, or the active virtual environment, stands for. Raises `click.UsageError`."""
     if said.given and task.get("kind") not in KINDS:
-        raise click.UsageError(
-            f"{' and '.join(said.given)} belong{'s' * (len(said.given) == 1)} to scripts and commands, not to this task."
-        )
+        belong = "belongs" if len(said.given) == 1 else "belong"
+        raise click.UsageError(f"{' and '.join(said.given)} {belong} to scripts and commands, not to this task.")
     for name in OF_PYTHON:
         if getattr(said, name) is not None and task.get("kind") != "python":
             raise click.UsageError(f"{OPTIONS[name]} is for Python scripts.")
