@@ -148,7 +148,7 @@ async def looked_at(
     return {
         name: {
             "p50_ms": round(statistics.median(each), 1),
-            "p95_ms": round(statistics.quantiles(each, n=20)[18], 1),
+            "p95_ms": round(statistics.quantiles(each, n=20, method="inclusive")[18], 1),
             "most_ms": round(max(each), 1),
             "process_cpu_ms": round(cpu[name], 1),
             "kb": size[name],
