@@ -161,7 +161,7 @@ FRONT: Final[Mapping[str, Mapping[str, Any]]] = {
 async def test_a_call_reads_a_bounded_number_of_rows(
     session: asyncpg.Connection, known: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is asked: the first calls, and each that goes on after a pause."""
+    """The first calls with each filter, and each call that goes on after a pause."""
     for name in ("LOOKED_JOBS", "LOOKED_REPEATING", "LOOKED_MARKED", "FEW_JOBS"):
         monkeypatch.setattr(job_walks, name, LOOKED)
     reads = Reads()

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -411,7 +412,7 @@ async def test_the_variables_of_a_task_are_those_of_a_warm_script_too(common: Wa
 
 @pytest.mark.parametrize("variable", ["PYTHONHASHSEED", "PYTHONPATH", "PYTHONDEVMODE", "LC_ALL", "MALLOC_ARENA_MAX"])
 async def test_what_matters_at_the_start_of_an_interpreter_makes_a_start_cold(common: WarmShop, variable: str) -> None:
-    """Whatever the task says."""
+    """Also where the task asks for a warm one."""
     fields = {"env": {variable: "0"}}
     assert is_zygote(await common.parent_of("warm"))
     assert not is_zygote(await common.parent_of("warm", fields))
@@ -609,6 +610,22 @@ async def test_the_cpu_time_of_a_warm_script_is_its_own(common: WarmShop) -> Non
     assert (usage.memory_bytes or 0) > 1 << 20
 
 
+def test_a_folder_that_the_user_does_not_see_is_in_no_path(tmp_path: Path) -> None:
+    """`site` of a fresh start adds none. Those of the interpreter itself stay, also one that is not there."""
+    unseen, archive = tmp_path / "unseen", f"{sys.base_prefix}/lib/python-of-nowhere.zip"
+    program = (
+        "import runpy, sys\n"
+        "forget = runpy.run_path(sys.argv[1], run_name='zygote')['_forget_folders']\n"
+        "sys.path[:] = sys.argv[2:]\n"
+        "forget()\n"
+        "print(*sys.path, sep='\\n')\n"
+    )
+    given = [str(tmp_path), str(unseen), archive]
+    command = [sys.executable, "-c", program, zygote_program.__file__, *given]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [str(tmp_path), archive] == said.stdout.splitlines()
+
+
 def test_a_zygote_knows_every_module_that_it_loads() -> None:
     """By their names in the standard library."""
     assert set(zygote_program.PRELOADED) <= set(sys.stdlib_module_names) | {"urllib.parse"}
@@ -692,7 +709,7 @@ async def test_a_script_with_an_environment_of_another_user_starts_warm(users: W
 
 @needs_root
 async def test_a_named_interpreter_is_never_run_as_root(users: WarmShop) -> None:
-    """Its script starts cold, whatever it says."""
+    """Its script starts cold, also where it asks for a warm start."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     assert not is_zygote(await users.parent_of("warm", {"python": python}))
 

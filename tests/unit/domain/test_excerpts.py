@@ -239,7 +239,7 @@ def test_no_text_takes_long(begin: str, piece: str) -> None:
     st.sampled_from(["exit status 1: ", "status 500: ", "", "exit status 1: Traceback (most recent call last):\n"]),
 )
 def test_any_text_has_one_line(text: str, begin: str) -> None:
-    """Whatever is in it."""
+    """Its cause is at most one."""
     assert len(cause_line(begin + text).splitlines()) <= 1
 
 

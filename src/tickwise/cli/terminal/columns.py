@@ -3,7 +3,7 @@
     natural widths ──► too wide? ──► the widest column is shortened, cell by cell, none below its least width
                              └────► not even so: the column of the highest rank is left out, and so on
 
-Invariant: no line is longer than the terminal, whatever its width, and no cell goes over two lines.
+Invariant: no line is longer than the terminal is wide, and no cell goes over two lines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A screen of its own on a terminal, for a view that is drawn again and again.
 
-The terminal's other content comes back at the end, whatever ends the view: a key, Ctrl-C, SIGTERM, an error.
+The terminal shows its former content again when the view ends: by a key, Ctrl-C, SIGTERM or an error.
 """
 
 from __future__ import annotations

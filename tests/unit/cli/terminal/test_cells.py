@@ -36,7 +36,7 @@ def test_a_text_that_is_cut_says_so(text: str, most: int, expected: str) -> None
 
 @given(PRINTED, st.integers(0, 70))
 def test_a_cut_text_fits(text: str, most: int) -> None:
-    """Whatever it holds."""
+    """Any text, at each length up to 70."""
     assert cells.width(cells.cut(text, most)) <= most
 
 

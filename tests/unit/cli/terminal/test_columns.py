@@ -58,7 +58,7 @@ def test_without_a_width_nothing_is_cut() -> None:
 
 @given(st.lists(st.tuples(*[TEXT] * len(COLUMNS)), min_size=1, max_size=4), st.integers(1, 140))
 def test_no_line_is_longer_than_the_terminal(rows: list[tuple[str, ...]], width: int) -> None:
-    """Whatever the cells hold, and however narrow it is."""
+    """With cells of any text, at each width from 1 to 140."""
     assert all(cells.width(line) <= width for line in lines(width, *rows))
 
 

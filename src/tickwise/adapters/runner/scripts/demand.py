@@ -99,8 +99,8 @@ def needs_build(demand: EnvironmentDemand) -> bool:
 
 
 def declared_by(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:
-    """The environment that this task with this script declares, whatever Python an executor has; None: it declares
-    none. Raises `Invalid`."""
+    """The environment that a task declares, by its fields or its script. It names no Python: each executor builds it
+    for its own. None: the task declares none. Raises `Invalid`."""
     header = header_of(source)
     _check_together(task, header)
     requirements = task.get("requirements") or "\n".join(header.dependencies)

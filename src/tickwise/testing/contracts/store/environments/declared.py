@@ -96,7 +96,7 @@ class DeclaredEnvironmentsContract(StoreContract):
         assert found == {*names[1:], "theirs"}
 
     async def test_a_failed_build_is_on_record_until_one_succeeds(self, store: Store, other: Store) -> None:
-        """For the declaration, in whatever queue; its text is cut."""
+        """It counts for the declaration in all of its queues. Its text is cut."""
         one = demand()
         for queue in ("default", "reports"):
             await store.environments.declare(declared(one, queue=queue))
