@@ -64,3 +64,5 @@ class QuotaUse:
     windows: int
     concurrent_runs: int | None
     """None: nobody counts them, because there is no quota of them."""
+    is_estimate: bool = False
+    """`jobs` and `bytes` are grown from a sample of a large table. Quotas are enforced by exact counts."""

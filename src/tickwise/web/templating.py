@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -17,12 +17,13 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tickwise.domain.excerpts import cause_line
-from tickwise.ports.store import ErrorGroupRow
+from tickwise.ports.store import ErrorGroupRow, RunRow
 from tickwise.web import texts
 from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
 from tickwise.web.display import Times
 from tickwise.web.headers import PRIVATE
+from tickwise.web.strips import strip
 
 _ENDED: Final = re.compile(r"(?:exit status \d+|ended by signal \S+|status \d{3})(?: |$)")
 COMPRESSED_BYTES_MIN: Final = 1_024
@@ -59,6 +60,7 @@ class Templates:
             number=texts.number,
             reasoned=texts.reasoned,
             shell=texts.shell_quoted,
+            strip=_strip,
         )
         environment.globals["percent"] = texts.percent
 
@@ -101,6 +103,11 @@ def _ago(context: Context, instant: float | None, now: float) -> Markup:
     if context["display"].times is Times.ABSOLUTE:
         return texts.clock_tag(instant, context["zone"])
     return texts.time_tag(instant, now, context["zone"])
+
+
+@pass_context
+def _strip(context: Context, runs: Sequence[RunRow]) -> Markup:
+    return strip(runs, context["visit"].url, context["zone"])
 
 
 @pass_context

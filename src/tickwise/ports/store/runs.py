@@ -497,11 +497,18 @@ class ExecutorStore(Protocol):
         ...
 
     async def beat(
-        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+        self,
+        executor: int,
+        lease_seconds: float,
+        functions: Sequence[str] | None = None,
+        *,
+        differs: int | None = None,
+        held: int | None = None,
     ) -> Beat:
         """Renew the lease of one executor and of all runs that it holds; return the requests to it, each until it is
         done. A lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays
-        so. `differs` is what the executor says of itself (`ExecutorRow.differs`); None: as before."""
+        so. `differs` is what the executor says of itself (`ExecutorRow.differs`), `held` how many runs it holds; None:
+        as before."""
         ...
 
     async def leave(self, executor: int) -> None:

@@ -118,7 +118,11 @@ class ExecutorRegistration:
         """Ask the store to renew the lease. `differs`: the number of runs on which executor and store disagree."""
         asked = self._lease.mark()
         beat = await self._executors.beat(
-            self._lease.number, self._settings.lease_seconds, self._functions(), differs=differs
+            self._lease.number,
+            self._settings.lease_seconds,
+            self._functions(),
+            differs=differs,
+            held=sum(capacity.held for capacity in self._capacities),
         )
         self._time.saw(beat.now, asked.monotonic)
         if beat.alive:

@@ -19,10 +19,9 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
+from tickwise.web.strips import STRIP
 from tickwise.web.visit import Visit
 
-STRIP: Final = 20
-"""The runs of a job whose outcomes a list shows."""
 AT_ONCE: Final = 8
 """Queries of one page that are under way together: others use the same connections."""
 

@@ -36,7 +36,13 @@ class Executors(Duty):
         return number
 
     async def beat(
-        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+        self,
+        executor: int,
+        lease_seconds: float,
+        functions: Sequence[str] | None = None,
+        *,
+        differs: int | None = None,
+        held: int | None = None,
     ) -> Beat:
         now, epoch = self._state.now(), self._state.epoch.epoch
         found = self._state.executors.get(executor)

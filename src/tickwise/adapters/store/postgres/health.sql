@@ -93,15 +93,22 @@ ORDER BY bad.subject
 
 -- name: check_has_a_job
 -- Active runs and timers of no job. $1 page: ids after it, $2 limit. One row for each that is wrong, one at least, and in each the last
--- that was looked at, and how many were.
+-- that was looked at, and how many were. Runs are read as far as the page of timers reaches: most timers are older than all runs, and the
+-- index of runs begins with those that ended a moment ago.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+t AS MATERIALIZED (
+  SELECT job_id FROM tickwise.timers
+  WHERE job_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY job_id LIMIT $2
+),
+reach AS MATERIALIZED (
+  SELECT CASE WHEN count(*) < $2 THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' ELSE (SELECT job_id FROM t ORDER BY job_id DESC LIMIT 1) END AS id FROM t
+),
 p AS MATERIALIZED (
   SELECT id, job_id, what, namespace FROM (
     (SELECT run_id AS id, job_id, 'run' AS what, namespace FROM tickwise.runs
-     WHERE run_id > coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') ORDER BY run_id LIMIT $2)
+     WHERE run_id > coalesce($1, '00000000-0000-0000-0000-000000000000') AND run_id <= (SELECT id FROM reach) ORDER BY run_id LIMIT $2)
     UNION ALL
-    (SELECT job_id, job_id, 'timer', NULL FROM tickwise.timers
-     WHERE job_id > coalesce($1, '00000000-0000-0000-0000-000000000000') ORDER BY job_id LIMIT $2)) u
+    (SELECT job_id, job_id, 'timer', NULL FROM t)) u
   ORDER BY id LIMIT $2
 ),
 bad AS MATERIALIZED (

@@ -10,7 +10,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import BEAT, translated
-from tickwise.adapters.store.postgres.jobs.flow import ask_back
+from tickwise.adapters.store.postgres.jobs.flow import COUNTED_PAGES, ask_back
 from tickwise.adapters.store.postgres.queue.releases import (
     BAD,
     FREE,
@@ -56,10 +56,16 @@ class Executors(Part):
         return number
 
     async def beat(
-        self, executor: int, lease_seconds: float, functions: Sequence[str] | None = None, *, differs: int | None = None
+        self,
+        executor: int,
+        lease_seconds: float,
+        functions: Sequence[str] | None = None,
+        *,
+        differs: int | None = None,
+        held: int | None = None,
     ) -> Beat:
         """See the port."""
-        said = executor, lease_seconds, functions, differs, self._links.token
+        said = executor, lease_seconds, functions, differs, self._links.token, held
         async with self._links.line(BEAT).use(writes=True) as connection:
             rows = await connection.fetch(statement("executor_beat"), *said)
             if rows[0]["untold"]:
@@ -102,9 +108,9 @@ class Executors(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             if between is None:
-                rows = await connection.fetch(statement("executors_list"))
+                rows = await connection.fetch(statement("executors_list"), COUNTED_PAGES)
             else:
-                rows = await connection.fetch(statement("executors_between"), *between, MAX_EXECUTORS)
+                rows = await connection.fetch(statement("executors_between"), COUNTED_PAGES, *between, MAX_EXECUTORS)
         return [ExecutorRow(**dict(row)) for row in rows]
 
     async def expire(self, crashes_max: int) -> Expired:

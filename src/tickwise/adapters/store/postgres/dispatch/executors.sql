@@ -12,12 +12,13 @@ RETURNING executor
 -- Renew the lease of an active executor, and return the requests to it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
 -- `untold`: a hold of a queue or a stop has just begun, and perhaps not every run to give back has been requested.
--- $4 the number of runs of which it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen.
+-- $4 the number of runs of which it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen,
+-- $6 how many runs it holds (NULL: as before).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
   UPDATE tickwise.executors
   SET lease = (SELECT at FROM clock) + $2::float8 * interval '1 second', lease_seconds = $2,
-      functions = coalesce($3::text[], functions), differs = coalesce($4::int, differs),
+      functions = coalesce($3::text[], functions), held = coalesce($6::int, held), differs = coalesce($4::int, differs),
       differing = CASE WHEN coalesce($4, differs) > 0 THEN coalesce(differing, (SELECT at FROM clock)) END
   WHERE executor = $1 AND gone IS NULL
   RETURNING true AS alive
@@ -69,24 +70,30 @@ noted AS MATERIALIZED (
 SELECT run_id FROM u WHERE (SELECT count(*) FROM noted) >= 0
 
 -- name: executors_list
--- Active executors, and those gone within the last hour, with the number of runs that they hold.
+-- Active executors, and those gone within the last hour, with the number of runs that they hold: by a count if the table of runs has up to $1
+-- pages, else as each said at its last heartbeat.
+WITH size AS MATERIALIZED (SELECT pg_relation_size('tickwise.runs') <= $1 * current_setting('block_size')::bigint AS is_small),
+held AS MATERIALIZED (SELECT holder, count(*) AS held FROM tickwise.runs WHERE (SELECT is_small FROM size) AND holder <> 0 GROUP BY holder)
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
-       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
+       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at,
+       CASE WHEN (SELECT is_small FROM size) THEN coalesce(h.held, 0) WHEN e.settled THEN 0 ELSE e.held END AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
-FROM tickwise.executors e
-LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
+FROM tickwise.executors e LEFT JOIN held h ON h.holder = e.executor
 WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
 ORDER BY e.born DESC, e.executor DESC
 
 -- name: executors_between
--- The executors that were active at some moment between two instants, newest first. $1 and $2 the instants, $3 at most.
+-- The executors that were active at some moment between two instants, newest first, with the number of runs as in `executors_list`. $1 pages,
+-- $2 and $3 the instants, $4 at most.
+WITH size AS MATERIALIZED (SELECT pg_relation_size('tickwise.runs') <= $1 * current_setting('block_size')::bigint AS is_small),
+held AS MATERIALIZED (SELECT holder, count(*) AS held FROM tickwise.runs WHERE (SELECT is_small FROM size) AND holder <> 0 GROUP BY holder)
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
-       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at, coalesce(h.held, 0) AS held,
+       date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at,
+       CASE WHEN (SELECT is_small FROM size) THEN coalesce(h.held, 0) WHEN e.settled THEN 0 ELSE e.held END AS held,
        e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
-FROM tickwise.executors e
-LEFT JOIN (SELECT holder, count(*) AS held FROM tickwise.runs WHERE holder <> 0 GROUP BY holder) h ON h.holder = e.executor
-WHERE e.born <= to_timestamp($2::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($1::float8))
-ORDER BY e.born DESC, e.executor DESC LIMIT $3
+FROM tickwise.executors e LEFT JOIN held h ON h.holder = e.executor
+WHERE e.born <= to_timestamp($3::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($2::float8))
+ORDER BY e.born DESC, e.executor DESC LIMIT $4
 
 -- name: executors_expire
 -- Mark executors whose lease ran out as gone. This commits before any run is freed: no claim of theirs can follow, because a

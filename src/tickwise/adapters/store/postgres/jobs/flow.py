@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 import asyncpg
@@ -23,6 +24,9 @@ from tickwise.domain.errors import Unavailable
 from tickwise.domain.model import joined
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
+
+COUNTED_PAGES: Final = 2_000
+"""A table of runs with more pages, some 40,000 runs, is sampled for the figures of lists."""
 
 
 class Completions(Part):
@@ -80,7 +84,7 @@ class Queues(Part):
             # cannot be asked for now, the next heartbeat does it.
             with contextlib.suppress(Unavailable), translated(writes=True):
                 await ask_back(connection)
-            rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue)
+            rows = await connection.fetch(statement("queues_list"), hold.namespace, hold.queue, COUNTED_PAGES)
             return _queue_row(hold.namespace, rows[0]) if rows else _passed(hold)
 
     async def resume(self, namespace: str, queue: str, *, audit: AuditEntry | None = None) -> bool:
@@ -104,7 +108,7 @@ class Queues(Part):
     async def all(self, namespace: str) -> Sequence[QueueRow]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("queues_list"), namespace, None)
+            rows = await connection.fetch(statement("queues_list"), namespace, None, COUNTED_PAGES)
         return [_queue_row(namespace, row) for row in rows]
 
 

@@ -13,6 +13,7 @@ Invariant: locks are taken in one order, job, sizes, runs of the day. So an addi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import asyncpg
 
@@ -21,6 +22,10 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.quotas import Quotas, QuotaUse
 from tickwise.ports.store.quotas import CROWDED_SECONDS, RECOUNT_SECONDS, Cost, QuotaRoom
+
+SHOWN_PAGES: Final = 250
+"""Of the table of jobs that last, for showing their number; some twenty jobs stand in one."""
+SHOWN_JOBS: Final = 5_000
 
 
 async def open_room(connection: asyncpg.Connection, namespace: str, quotas: Quotas, wanted: Cost) -> QuotaRoom:
@@ -63,12 +68,14 @@ class QuotaUses(Part):
     async def use(self, namespace: str) -> QuotaUse:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            jobs, size = await connection.fetchrow(statement("quota_count"), namespace)
+            sizes = await connection.fetchrow(statement("quota_sizes_shown"), namespace, SHOWN_PAGES, SHOWN_JOBS)
             runs, lanes, calendars, windows, going = await connection.fetchrow(statement("quota_shown"), namespace)
+        jobs, size, are_all = sizes
         return QuotaUse(
             jobs=jobs,
             runs_today=runs,
             bytes=size,
+            is_estimate=not are_all,
             lanes=lanes,
             calendars=calendars,
             windows=windows,

@@ -59,10 +59,17 @@ WHERE job_id = $17::uuid AND state::int = {RunState.FAILED} AND run_id < $2 AND 
 
 -- name: runs_in_states
 -- A source: the runs in the states $6, of which SUCCESS is none; $17 has the names of those that end a run. The ended ones by their index, the
--- others among all that are under way.
+-- others among all that are under way: by the table, unless it is huge or QUEUED ones are asked for, which are many and soon found. An index
+-- on the state would make each claim write all indexes anew.
+WITH way AS MATERIALIZED (
+  SELECT {RunState.QUEUED} <> ALL($6::smallint[]) AND pg_relation_size('tickwise.runs') < 500 * 1024 * 1024 AS by_table
+)
 SELECT * FROM (
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, NULL AS reason, nullif(holder, 0) AS executor FROM tickwise.runs
-   WHERE cardinality($6::smallint[]) > cardinality($17::text[]) AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+   WHERE cardinality($6::smallint[]) > cardinality($17::text[]) AND NOT (SELECT by_table FROM way) AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)
+  UNION ALL
+  (SELECT run_id, job_id, namespace, state, trigger, due, origin, NULL AS reason, nullif(holder, 0) AS executor FROM tickwise.runs
+   WHERE cardinality($6) > cardinality($17) AND (SELECT by_table FROM way) AND state = ANY($6) AND (run_id < $2) IS TRUE AND (run_id > $5) IS TRUE)
   UNION ALL
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) FROM tickwise.history
    WHERE 'FAILED' = ANY($17) AND state = {RunState.FAILED} AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)

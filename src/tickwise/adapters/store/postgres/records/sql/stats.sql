@@ -1,31 +1,19 @@
 -- name: stats
--- The figures for monitoring, and the $2 queues with the most unfinished runs. Of runs and of timers $1 pages are read at most: a table with
--- more is sampled, and its numbers are the server's own, or while that has none, as much larger as the table is. Up to 1,000 rows are counted
--- by their index, however large the table is: rows that went a moment ago leave it large, and a sample of few rows says nothing.
+-- The figures for monitoring, and the $2 queues with the most unfinished runs. Of runs (`runs_seen`) and of timers $1 pages are read at most: a
+-- table with more is sampled, and its numbers are the server's own, or while that has none, as much larger as the table is. Up to 1,000 timers
+-- are counted by their index, however large the table is: rows that went a moment ago leave it large, and a sample of few rows says nothing.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 size AS MATERIALIZED (
-  SELECT pg_relation_size('tickwise.runs') / current_setting('block_size')::float8 AS runs,
-         pg_relation_size('tickwise.timers') / current_setting('block_size')::float8 AS timers
+  SELECT pg_relation_size('tickwise.timers') / current_setting('block_size')::float8 AS timers
 ),
-few AS MATERIALIZED (SELECT lane, state, holder FROM tickwise.runs ORDER BY run_id LIMIT 1001),
 few_timers AS MATERIALIZED (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers ORDER BY job_id LIMIT 1001) f),
-known AS MATERIALIZED (SELECT count(*) <= 1000 AS runs, (SELECT seen <= 1000 FROM few_timers) AS timers FROM few),
-s AS MATERIALIZED (
-  SELECT lane, state, holder FROM few WHERE (SELECT runs FROM known)
-  UNION ALL
-  SELECT lane, state, holder
-  FROM tickwise.runs TABLESAMPLE SYSTEM (least(100, 100 * $1::int * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.runs'))))
-  REPEATABLE (0)
-  WHERE NOT (SELECT runs FROM known)
-),
+known AS MATERIALIZED (SELECT seen <= 1000 AS timers FROM few_timers),
+s AS MATERIALIZED (SELECT lane, state, holder, stands_for FROM tickwise.runs_seen($1::int)),
 r AS (
-  SELECT count(*) FILTER (WHERE state = {RunState.QUEUED}) AS queued, count(*) FILTER (WHERE holder <> 0) AS held,
-         count(*) FILTER (WHERE state = {RunState.RETRYING}) AS retrying, count(*) AS seen,
-         pg_stat_get_live_tuples('tickwise.runs'::regclass)::float8 AS live
+  SELECT coalesce(sum(stands_for) FILTER (WHERE state = {RunState.QUEUED}), 0)::bigint AS queued,
+         coalesce(sum(stands_for) FILTER (WHERE holder <> 0), 0)::bigint AS held,
+         coalesce(sum(stands_for) FILTER (WHERE state = {RunState.RETRYING}), 0)::bigint AS retrying
   FROM s
-),
-grown AS (
-  SELECT CASE WHEN (SELECT runs FROM known) OR size.runs <= $1 THEN 1.0 WHEN r.live > r.seen AND r.seen > 0 THEN r.live / r.seen ELSE size.runs / $1 END AS by FROM r, size
 ),
 t AS (
   SELECT count(*) AS seen, pg_stat_get_live_tuples('tickwise.timers'::regclass) AS live
@@ -33,14 +21,17 @@ t AS (
   REPEATABLE (0)
   WHERE NOT (SELECT timers FROM known)
 ),
-g AS (SELECT lane, count(*) FILTER (WHERE holder = 0) AS waiting, count(*) FILTER (WHERE holder <> 0) AS held FROM s GROUP BY lane),
+g AS (
+  SELECT lane, coalesce(sum(stands_for) FILTER (WHERE holder = 0), 0) AS waiting, coalesce(sum(stands_for) FILTER (WHERE holder <> 0), 0) AS held
+  FROM s GROUP BY lane
+),
 q AS (
-  SELECT l.namespace, l.queue, (sum(g.waiting) * max(grown.by))::bigint AS waiting, (sum(g.held) * max(grown.by))::bigint AS held
-  FROM g JOIN tickwise.lanes l ON l.lane = g.lane CROSS JOIN grown
+  SELECT l.namespace, l.queue, sum(g.waiting)::bigint AS waiting, sum(g.held)::bigint AS held
+  FROM g JOIN tickwise.lanes l ON l.lane = g.lane
   GROUP BY l.namespace, l.queue
   ORDER BY sum(g.waiting + g.held) DESC, l.namespace COLLATE "C", l.queue COLLATE "C" LIMIT $2
 )
-SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS held, (r.retrying * grown.by)::bigint AS retrying,
+SELECT r.queued, r.held, r.retrying,
   greatest(0, date_part('epoch', (SELECT at FROM clock) - (
     SELECT min(h.ready) FROM tickwise.lanes l CROSS JOIN LATERAL (
       SELECT ready FROM tickwise.runs
@@ -55,4 +46,4 @@ SELECT (r.queued * grown.by)::bigint AS queued, (r.held * grown.by)::bigint AS h
     (SELECT due FROM tickwise.timers WHERE run_id IS NULL AND due < 'infinity' ORDER BY due LIMIT 1)))) AS timers_late_seconds,
   (SELECT count(*) FROM tickwise.executors WHERE gone IS NULL) AS executors,
   coalesce((SELECT json_agg(json_build_array(q.namespace, q.queue, q.waiting, q.held)) FROM q), '[]')::text AS queues
-FROM r, grown, t, size
+FROM r, t, size
