@@ -1,10 +1,12 @@
 """Analytics: ended runs grouped in the database, in a time that does not grow with the store (docs/decisions/0066).
 
-    the newest ROWS_MOST + 1 that match, within EXACT_SECONDS ──► not more? exact
-          │ more, or no answer in that time       (tables of few pages are read whole: exact)
-          └──► a random share of the table's pages, PAGES_MOST at most, within SAMPLE_SECONDS; else PAGES_FEW
-                    ├── enough rows ──► sampled
-                    └── few, or late ──► the newest, if they are known; else an error that says what narrows it
+    a random share of the table's pages, PAGES_MOST at most, within SAMPLE_SECONDS; else PAGES_FEW
+          │                                       (tables of few pages are not sampled)
+          ├── it stands for many more than ROWS_MOST ──► sampled
+          └──► the newest ROWS_MOST + 1 that match, within EXACT_SECONDS
+                    ├── not more ──► exact        (tables of few pages are read whole: exact)
+                    ├── more, or late, and the sample has enough rows ──► sampled
+                    └── else the newest, if they are known; else an error that says what narrows it
 
 Invariant: one question reads `ROWS_MOST` runs and `PAGES_MOST` pages at most, or ends by its time.
 """
@@ -39,8 +41,10 @@ from tickwise.ports.store import AnalyticsQuery
 
 ROWS_MOST: Final = 20_000
 """Runs that are read one by one. The error of a share among so many is 0.7 % at most, in 95 of 100 cases."""
-PAGES_MOST: Final = 400
-"""Pages of a sample, 3 MB: about 20,000 runs."""
+PAGES_MOST: Final = 250
+"""Pages of a sample, 2 MB: about 12,000 runs."""
+MANY: Final = 1.5
+"""If a sample stands for so many times `ROWS_MOST`, there are more than that, for chance explains less."""
 PAGES_FEW: Final = 50
 """Pages of a sample that is taken if the larger one is late: each run may cost a look for its job."""
 ROWS_OF_PAGE: Final = 150
@@ -80,10 +84,15 @@ class AnalyticsSearches(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             asked = await self._asked(connection, query)
+            days = await self._days(connection, query)
+            sampled = await self._sampled(connection, asked, query, days) if days.pages > PAGES_MOST else None
+            if sampled is not None and sampled.rows >= SAMPLE_LEAST and sampled.total.runs > MANY * ROWS_MOST:
+                return sampled
             newest = await self._newest(connection, asked, query, ROWS_MOST, EXACT_SECONDS)
             if newest is not None and newest.coverage is Coverage.EXACT:
                 return newest
-            sampled = await self._sampled(connection, asked, query)
+            if days.pages <= PAGES_MOST:
+                sampled = await self._few_pages(connection, asked, query, days)
         if sampled is None or (sampled.coverage is Coverage.SAMPLED and sampled.rows < SAMPLE_LEAST):
             sampled = newest or sampled
         if sampled is None:
@@ -92,15 +101,19 @@ class AnalyticsSearches(Part):
             )
         return sampled
 
-    async def _sampled(
-        self, connection: asyncpg.Connection, asked: Sequence[Any], query: AnalyticsQuery
+    async def _few_pages(
+        self, connection: asyncpg.Connection, asked: Sequence[Any], query: AnalyticsQuery, days: Days
     ) -> Analysis | None:
-        """An estimate from a share of the table, or all of it if it has few pages; None: it took too long."""
-        days = await self._days(connection, query)
-        if days.pages <= PAGES_MOST:
-            whole = await self._newest(connection, asked, query, days.pages * ROWS_OF_PAGE, SAMPLE_SECONDS)
-            if whole is not None and whole.coverage is Coverage.EXACT:
-                return whole
+        """The analysis of all of a small table; of a share of it, if that takes too long."""
+        whole = await self._newest(connection, asked, query, days.pages * ROWS_OF_PAGE, SAMPLE_SECONDS)
+        if whole is not None and whole.coverage is Coverage.EXACT:
+            return whole
+        return await self._sampled(connection, asked, query, days)
+
+    async def _sampled(
+        self, connection: asyncpg.Connection, asked: Sequence[Any], query: AnalyticsQuery, days: Days
+    ) -> Analysis | None:
+        """An estimate from a share of the table; None: it took too long."""
         for pages, seconds in ((PAGES_MOST, SAMPLE_SECONDS), (PAGES_FEW, FEW_SECONDS)):
             percent = 100.0 * min(1.0, pages / max(days.pages, 1))
             found = await self._look(connection, "analytics_sampled", [*asked, percent], query, seconds)
