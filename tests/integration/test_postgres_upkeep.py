@@ -15,6 +15,7 @@ import pytest_asyncio
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres import upkeep
 from tickwise.adapters.store.postgres.upkeep import Partition
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (
@@ -95,6 +96,29 @@ async def test_settlements_operations_and_keys_go_with_what_they_belong_to(
     assert await counted(operator) == {"letters": 0, "limits": 0, "rates": 0, "operations": 0}
     steps = [message for message in caplog.messages if "step" in message]
     assert steps == []
+
+
+async def test_one_time_jobs_are_looked_at_a_few_in_each_transaction(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that stay come again and again: a long statement over all of them would keep the dead rows of all tables.
+    Those between them that are over go."""
+    monkeypatch.setattr(upkeep, "LOOKED_A_STEP", 2)
+    make = Factory(await store.now(), seed="steps")
+    born = await store.executors.join(executor(lease_seconds=100 * DAY_SECONDS))
+    jobs = [
+        make.job(key=f"over {number}") if number in (4, 8, 9) else make.job(make.now + 900 * DAY_SECONDS)
+        for number in range(10)
+    ]
+    await store.jobs.add(jobs)
+    claims = await store.attempts.claim(
+        ClaimRequest(executor=born, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
+    )
+    assert await store.attempts.finish(born, [outcome(claim) for claim in claims]) == []
+    await store.shift(40 * DAY_SECONDS)
+    await store.upkeep.maintain(KEEP)
+    there = [number for number, job in enumerate(jobs) if await store.jobs.get("default", job.job_id) is not None]
+    assert there == [0, 1, 2, 3, 5, 6, 7]
 
 
 @pytest.mark.parametrize("kind", ["jobs", "history"])

@@ -38,6 +38,8 @@ DAY_SECONDS: Final = 86_400
 BEHIND_SECONDS: Final = 86_400.0
 """Partitions are made for the day before as well: ids of runs that were due then are still being ended."""
 ROWS_A_TRIM: Final = 10_000
+LOOKED_A_STEP: Final = 2_000
+BEFORE_ALL: Final = UUID(int=0)
 MAKE_TRIES: Final = 2
 """Rows that came in between its look and its lock, and have to move into the new partition, are seen by the second."""
 MAX_TRIMS: Final = 1_000
@@ -96,7 +98,7 @@ async def _maintain(connection: asyncpg.Connection, retention: Retention) -> Mai
     await steps.trim("history_rest_trim", since, failed_since)
     dropped += await _retire_jobs(steps, there, since)
     dropped += await _retire_audit(steps, int((now - retention.audit_seconds) // DAY_SECONDS))
-    await steps.trim("jobs_trim", since)
+    await steps.walk("jobs_trim", since)
     await steps.trim("attempts_trim", _first_id(failed_since))
     await steps.trim("letters_trim", _first_id(failed_since))
     await steps.trim("error_letters_trim", _first_id(failed_since))
@@ -153,6 +155,13 @@ class Steps:
             if trimmed is None or trimmed < ROWS_A_TRIM:
                 break
         return count
+
+    async def walk(self, name: str, *arguments: object) -> None:
+        """Look at all rows of a kind in the order of their ids, a bounded number in each transaction, and delete those
+        that are expired."""
+        after: UUID | None = BEFORE_ALL
+        while after is not None:
+            after = await self.run(name, *arguments, LOOKED_A_STEP, after)
 
 
 async def _make(steps: Steps, there: list[Partition], days: range) -> list[str]:

@@ -1,16 +1,23 @@
 -- name: jobs_trim
--- One-time jobs outside the partitions that are dropped, made before $1, with nothing to come and nothing on record any more;
--- at most $2 of them. How many. Most ids begin with the time of the creation, so jobs with ids between $1 and now are not read: ten
--- million that lie ahead cost nothing. A client may choose an id of the future, and those are read. One that says a time before now is
--- read once $1 has come to it.
-WITH old AS (
-  SELECT job_id, lasting FROM tickwise.jobs_lasting WHERE NOT recurring AND job_id < tickwise.first_id(to_timestamp($1::float8))
-  UNION ALL
-  SELECT job_id, lasting FROM tickwise.jobs_rest WHERE job_id < tickwise.first_id(to_timestamp($1::float8))
-  UNION ALL
-  SELECT job_id, lasting FROM tickwise.jobs_lasting WHERE NOT recurring AND job_id >= tickwise.first_id(tickwise.now() + interval '1 minute')
-  UNION ALL
-  SELECT job_id, lasting FROM tickwise.jobs_rest WHERE job_id >= tickwise.first_id(tickwise.now() + interval '1 minute')
+-- One-time jobs outside the partitions that are dropped, made before $1, with nothing to come and nothing on record any more. $2 are looked
+-- at, those after the id $3: a job that stays is looked at each time, and a long statement would keep dead rows of all tables. Returns the
+-- last that was looked at; NULL: there are no more. Most ids begin with the time of the creation, so jobs with ids between $1 and now are not
+-- read: ten million that lie ahead cost nothing. A client may choose an id of the future, and those are read. One that says a time before now
+-- is read once $1 has come to it.
+WITH old AS MATERIALIZED (
+  SELECT job_id, lasting FROM (
+    (SELECT job_id, lasting FROM tickwise.jobs_lasting
+     WHERE NOT recurring AND job_id > $3::uuid AND job_id < tickwise.first_id(to_timestamp($1::float8)) ORDER BY job_id LIMIT $2)
+    UNION ALL
+    (SELECT job_id, lasting FROM tickwise.jobs_rest
+     WHERE job_id > $3 AND job_id < tickwise.first_id(to_timestamp($1)) ORDER BY job_id LIMIT $2)
+    UNION ALL
+    (SELECT job_id, lasting FROM tickwise.jobs_lasting
+     WHERE NOT recurring AND job_id > $3 AND job_id >= tickwise.first_id(tickwise.now() + interval '1 minute') ORDER BY job_id LIMIT $2)
+    UNION ALL
+    (SELECT job_id, lasting FROM tickwise.jobs_rest
+     WHERE job_id > $3 AND job_id >= tickwise.first_id(tickwise.now() + interval '1 minute') ORDER BY job_id LIMIT $2)) o
+  ORDER BY job_id LIMIT $2
 ),
 over AS MATERIALIZED (
   SELECT j.job_id, j.lasting FROM old CROSS JOIN LATERAL (
@@ -22,7 +29,7 @@ over AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id)
       AND NOT EXISTS (SELECT FROM tickwise.history h WHERE h.job_id = j.job_id)
     FOR UPDATE SKIP LOCKED
-  ) j LIMIT $2
+  ) j
 ),
 gone AS (
   DELETE FROM tickwise.jobs j USING over
@@ -33,4 +40,4 @@ gone AS (
 placed AS (
   DELETE FROM tickwise.jobs_placed p USING gone WHERE p.job_id = gone.job_id
 )
-SELECT count(*) FROM gone
+SELECT CASE WHEN count(*) = $2 THEN (SELECT job_id FROM old ORDER BY job_id DESC LIMIT 1) END FROM old
