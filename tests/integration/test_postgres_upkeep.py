@@ -14,8 +14,7 @@ import pytest_asyncio
 
 from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
-from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres import upkeep
+from tickwise.adapters.store.postgres import PostgresStore, upgrade, upkeep
 from tickwise.adapters.store.postgres.upkeep import Partition
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (

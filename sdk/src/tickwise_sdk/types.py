@@ -3126,6 +3126,8 @@ class UsageView(TypedDict):
     windows: int
     concurrent_runs: int | None
     """Runs that go on under the quota of them; null: there is no such quota."""
+    is_estimate: bool
+    """True if `jobs` and `bytes` are grown from a sample, because the table of jobs is large."""
     quotas: QuotasView
 
 

@@ -136,6 +136,8 @@ class UsageView(msgspec.Struct, kw_only=True):
     windows: int
     concurrent_runs: int | None
     """Runs that go on under the quota of them; null: there is no such quota."""
+    is_estimate: bool
+    """True if `jobs` and `bytes` are grown from a sample, because the table of jobs is large."""
     quotas: QuotasView
 
 
@@ -170,6 +172,7 @@ async def usage_get(call: Call) -> Reply:
             calendars=use.calendars,
             windows=use.windows,
             concurrent_runs=use.concurrent_runs,
+            is_estimate=use.is_estimate,
             quotas=_quotas_view(row),
         ),
     )

@@ -48,6 +48,8 @@ QUOTAS: Final = (
     ("requests_per_second", "", "Requests in a second"),
 )
 """A quota, its use (empty: nobody counts it), and what it is."""
+ESTIMATED: Final = ("jobs", "bytes")
+"""What is grown from a sample where there are very many jobs."""
 
 
 class QuotaLine(NamedTuple):
@@ -58,6 +60,7 @@ class QuotaLine(NamedTuple):
     limit: float | None
     used: int | None
     """None: nobody counts it."""
+    is_estimate: bool = False
 
     @property
     def share(self) -> float | None:
@@ -122,7 +125,13 @@ async def _one(visit: Visit, fault: Refused | None = None) -> Response:
 def quota_lines(quotas: Quotas, use: QuotaUse) -> list[QuotaLine]:
     """The quotas with their use."""
     return [
-        QuotaLine(name, title, getattr(quotas, name), getattr(use, used) if used else None)
+        QuotaLine(
+            name,
+            title,
+            getattr(quotas, name),
+            getattr(use, used) if used else None,
+            is_estimate=use.is_estimate and name in ESTIMATED,
+        )
         for name, used, title in QUOTAS
     ]
 

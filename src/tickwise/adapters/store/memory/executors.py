@@ -44,6 +44,7 @@ class Executors(Duty):
         differs: int | None = None,
         held: int | None = None,
     ) -> Beat:
+        del held  # they are counted
         now, epoch = self._state.now(), self._state.epoch.epoch
         found = self._state.executors.get(executor)
         if found is None or found.gone_at is not None:

@@ -208,6 +208,10 @@ def _path(name: str) -> str:
     return f"/namespaces/{quote(name, safe='')}"
 
 
+ESTIMATED: Final = ("jobs", "bytes")
+"""What is grown from a sample where there are very many jobs."""
+
+
 def _amount(option: str, text: str) -> float | int | None:
     """A quota as it was written."""
     if text == "none":
@@ -226,7 +230,7 @@ def _show_usage(session: Session, found: Json) -> None:
     rows = [
         (
             field.replace("_", " "),
-            "-" if used[field] is None else f"{used[field]:,}",
+            "-" if used[field] is None else f"{'about ' * (used['is_estimate'] and field in ESTIMATED)}{used[field]:,}",
             "none" if quotas[field] is None else f"{quotas[field]:,}",
         )
         for field in quotas
