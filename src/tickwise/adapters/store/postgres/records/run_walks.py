@@ -150,7 +150,9 @@ class RunWalk:
             return Source("runs_with_reason")
         if states and RunState.SUCCESS not in states:
             return Source("runs_in_states", ([state.value for state in states if state in FINAL],))
-        return Source("runs_every" if query.namespace == DEFAULT_NAMESPACE else "runs_of_namespace")
+        if query.namespace != DEFAULT_NAMESPACE:
+            return Source("runs_of_namespace")
+        return Source("runs_ended" if states and FINAL.issuperset(states) else "runs_every")
 
     async def _along(self, source: Source, known: Sequence[UUID]) -> Look:
         """The runs of a source, without those of the jobs that are known."""

@@ -33,6 +33,11 @@ SELECT *, row_number() OVER () AS nth FROM (SELECT * FROM ({source}) s ORDER BY 
 SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM tickwise.runs_shown
 WHERE run_id < $2 AND run_id > $5 ORDER BY run_id DESC
 
+-- name: runs_ended
+-- A source: all runs that ended.
+SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, nullif(executor, 0) AS executor FROM tickwise.history
+WHERE run_id < $2 AND run_id > $5 ORDER BY run_id DESC
+
 -- name: runs_of_namespace
 -- A source: the runs of a namespace other than `default`, by its index.
 SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM tickwise.runs_shown
