@@ -240,7 +240,7 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
 
 
 def _how_many(found: Json, noun: str) -> str:
-    return f"more than {_counted(found['matches'], noun)}" if found["more"] else _counted(found["matches"], noun)
+    return f"at least {_counted(found['matches'], noun)}" if found["more"] else _counted(found["matches"], noun)
 
 
 def _counted(number: int, noun: str) -> str:

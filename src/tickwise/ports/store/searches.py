@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.observing.analytics import Analysis
@@ -78,6 +78,18 @@ class EndingQuery:
     limit: int = 10
 
 
+COUNT_LOOKS: Final = 12
+"""The looks of one count that may pause. Six find 10,000 jobs if all match."""
+
+
+class SearchCount(NamedTuple):
+    """The number of hits of a search, as far as it was counted."""
+
+    number: int
+    is_whole: bool
+    """All rows were looked at, and fewer match than the query's `limit`. False: there may be more."""
+
+
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
@@ -131,4 +143,8 @@ class Searches(Protocol):
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
         """The number of hits of a search, counted to its `limit` at most, of any size. Raises `Invalid` as the
         search does."""
+        ...
+
+    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
+        """The same in bounded time: of a search that may pause `COUNT_LOOKS` looks are counted."""
         ...

@@ -35,6 +35,7 @@ from tickwise.ports.store import (
     PlannedQuery,
     RunQuery,
     RunRow,
+    SearchCount,
     Searches,
     StartsQuery,
     Tally,
@@ -106,6 +107,10 @@ class Replica:
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.count(query))
+
+    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
+        """See `Searches`."""
+        return await self._ask(lambda searches: searches.count_some(query))
 
     async def _opened(self) -> None:
         if self._opens is None:

@@ -39,7 +39,7 @@ from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery, SearchCount
 
 NEAR_SECONDS = 2.0
 
@@ -64,6 +64,10 @@ class Searches(Looks, LetterSearches, RunAnalyses):
         if isinstance(whole, JobQuery):
             return len(await self.jobs(whole))
         return len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
+
+    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
+        number = await self.count(query)
+        return SearchCount(number, number < query.limit)
 
 
 class MemoryStore:

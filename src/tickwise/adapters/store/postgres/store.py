@@ -52,7 +52,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.upkeep import Maintenance
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery, SearchCount
 
 VERSION_LEAST: Final = 150_000
 
@@ -87,6 +87,19 @@ class Searches(Looks, LetterSearches, RunAnalyses):
         if isinstance(query, JobQuery):
             return await self._count_jobs(query)
         return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
+
+    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
+        """See the port."""
+        if isinstance(query, JobQuery):
+            found = await self._count_some_jobs(query)
+        elif isinstance(query, RunQuery):
+            found = await self._count_some_runs(query)
+        else:
+            found = await self._count_some_letters(query)
+        if found is None:
+            number = await self.count(query)
+            found = SearchCount(number, number < query.limit)
+        return found
 
 
 class PostgresStore:

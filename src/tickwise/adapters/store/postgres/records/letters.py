@@ -29,6 +29,7 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (
+    NO_TEXT,
     EndedOperation,
     LetterQuery,
     LetterResolution,
@@ -42,9 +43,11 @@ from tickwise.ports.store import (
     Receipt,
     Replay,
     RunQuery,
+    SearchCount,
     Settled,
     Settlement,
 )
+from tickwise.ports.store.searches import COUNT_LOOKS
 
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "resolution"}
@@ -132,6 +135,29 @@ class LetterSearches(Part):
             asked = await self._letters_asked(connection, query)
             count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
         return count
+
+    async def _count_some_letters(self, query: LetterQuery) -> SearchCount | None:
+        """The count of a search that may pause. None: it is about a group of errors, whose letters are few."""
+        if not query.may_pause or query.error_group is not None:
+            return None
+        async with self._links.pooled(writes=False) as connection:
+            return await self._counted_in_looks(connection, query)
+
+    async def _counted_in_looks(self, connection: asyncpg.Connection, query: LetterQuery) -> SearchCount:
+        number = 0
+        for _ in range(COUNT_LOOKS):
+            left = min(query.limit - number, LOOKED_LETTERS)
+            page = await self._letters_in_looks(connection, replace(query, limit=left, bytes_most=None, texts=NO_TEXT))
+            number += len(page)
+            if number >= query.limit:
+                break
+            if page.is_full(left):
+                query = replace(query, before=page[-1].run.run_id)
+            elif page.paused_at is None:
+                return SearchCount(number, is_whole=True)
+            else:
+                query = replace(query, before=page.paused_at.before)
+        return SearchCount(number, is_whole=False)
 
     async def _letters_asked(self, connection: asyncpg.Connection, query: LetterQuery) -> list[Any]:
         """The parameters of the statements `letters_list` and `letters_count`. Few jobs are named one by one: then

@@ -14,7 +14,7 @@ import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.run_walks import RunWalk, ids_within, texts_of
+from tickwise.adapters.store.postgres.records.run_walks import RunWalk, count_runs, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
     connected,
@@ -38,6 +38,7 @@ from tickwise.ports.store import (
     Page,
     RunQuery,
     RunRow,
+    SearchCount,
     StoreStats,
     Tally,
 )
@@ -105,6 +106,13 @@ class RunSearches(Part):
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
         return int(count)
+
+    async def _count_some_runs(self, query: RunQuery) -> SearchCount | None:
+        """The count of a search that may pause. None: it is about runs by their ids."""
+        if not query.may_pause or query.ids:
+            return None
+        async with self._links.pooled(writes=False) as connection:
+            return await count_runs(connection, query, self._clock)
 
     async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
         """The parameters of the statements `runs_list` and `runs_count`. Few jobs that have the labels are named one by
