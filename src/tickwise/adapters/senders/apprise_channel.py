@@ -68,8 +68,8 @@ class Turns:
         self._of_namespace: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def enter(self, turn: AsyncExitStack, namespace: str) -> None:
-        """Wait for a turn, until `turn` ends. That of the namespace comes first: none has more than its part in the queue
-        for all."""
+        """Wait for a turn, which lasts until `turn` ends. That of the namespace comes first, so none has more than its
+        part in the queue for all."""
         if (own := self._of_namespace.get(namespace)) is None:
             own = self._of_namespace[namespace] = asyncio.Semaphore(self._most_of_namespace)
         await turn.enter_async_context(own)
