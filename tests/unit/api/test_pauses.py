@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.support.app import API, World, world
 from tickwise.ports.audit import AuditPage, AuditPlace, AuditQuery
 from tickwise.ports.paging import Page, SearchPlace
-from tickwise.ports.store.searches import COUNT_LOOKS
+from tickwise.ports.store.searches import COUNT_LOOKS, SearchCount
 
 PLACE = AuditPlace(1_800_000_000.25, 77)
 
@@ -104,7 +104,11 @@ async def test_a_dry_run_looks_a_bounded_number_of_times(
         asked.append(query)
         return Page[Any](paused_at=SearchPlace(UUID(int=99 - len(asked))) if len(asked) < places else None)
 
+    async def counted(_query: Any) -> SearchCount:
+        return SearchCount(0, is_whole=False)
+
     monkeypatch.setattr(here.control.context.store.searches, "jobs", searched)
+    monkeypatch.setattr(here.control.context.store.searches, "count_some", counted)
     answer = await here.client.post(f"{API}/jobs:pause", json={"filter": {"owner": "bob"}, "dry_run": True})
     assert {"matches": 0, "more": places > COUNT_LOOKS, "sample": []} == answer.json()
     assert min(places, COUNT_LOOKS) == len(asked)

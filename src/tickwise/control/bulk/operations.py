@@ -241,13 +241,13 @@ class OperationService:
             page = await find(replace(further, limit=left))
             sample += page
             if page.is_full(left):
-                count = await self._context.store.searches.count_some(query)
-                number, is_whole = min(count.number, MAX_COUNTED), count.is_whole
-                return Matches(number, not is_whole, sample if is_shown else ())
+                break
             if page.paused_at is None:
                 return Matches(len(sample), False, sample if is_shown else ())
             further = _beyond(further, page.paused_at)
-        return Matches(len(sample), True, sample if is_shown else ())
+        count = await self._context.store.searches.count_some(query)
+        number = min(max(count.number, len(sample)), MAX_COUNTED)
+        return Matches(number, not count.is_whole, sample if is_shown else ())
 
     async def _jobs(
         self,

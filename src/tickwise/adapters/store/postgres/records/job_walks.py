@@ -288,6 +288,11 @@ class JobWalk:
             page.paused_at = goes_on
         return page
 
+    async def whole(self, most: int) -> int | None:
+        """The number of the jobs of the search, if an index knows all of them, and they are at most so many."""
+        few = await self._few(self._sets(), self._before, most=most)
+        return None if few is None else await self._number(few)
+
     async def _number(self, jobs: Sequence[Job]) -> int:
         """The number of those of the jobs that match, up to the limit."""
         if not jobs or not self._is_derived:
@@ -302,6 +307,9 @@ class JobWalk:
 
 async def count_jobs(connection: asyncpg.Connection, query: JobQuery, clock: Clock) -> SearchCount:
     """Count the jobs of a search that may pause."""
+    whole = await JobWalk(connection, query, clock, counts=True).whole(query.limit - 1)
+    if whole is not None:
+        return SearchCount(whole, is_whole=True)
     number = 0
     for _ in range(COUNT_LOOKS):
         left = query.limit - number
