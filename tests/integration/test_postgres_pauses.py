@@ -203,7 +203,7 @@ async def test_a_count_reads_a_bounded_number_of_rows(
             if reads.rows > LOOKS_MOST * MAX_READ:
                 too_many[name] = reads.rows
             expected = await store.searches.count(replace(query, may_pause=False))
-            if found.number > expected or (found.is_whole and found.number != expected):
+            if found > expected or (found.is_whole and found != expected):
                 wrong[name] = found, expected
             wholes += found.is_whole
     finally:

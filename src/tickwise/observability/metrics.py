@@ -460,16 +460,10 @@ class Metrics:
             registry=registry,
         )
         self._failing_channels = Gauge(
-            "tickwise_notices_channels_failing",
-            "Channels of notices whose newest try failed, by their kind.",
-            ["kind"],
-            registry=registry,
+            "tickwise_notices_channels_failing", "Channels whose newest try failed.", ["kind"], registry=registry
         )
         self._resting_channels = Gauge(
-            "tickwise_notices_channels_resting",
-            "Channels of notices that rest after failed tries, by their kind: what is due for them waits.",
-            ["kind"],
-            registry=registry,
+            "tickwise_notices_channels_resting", "Channels that rest after failed tries.", ["kind"], registry=registry
         )
         self._notices = {
             "sent": Counter(
@@ -669,8 +663,7 @@ class Metrics:
 
     def notices_counted(self, backlog: Mapping[NoticeChannelKind, KindBacklog] | None) -> None:
         """The notices that wait, in place of those before; None: the store cannot be asked."""
-        gauges = (self._waiting_notices, self._oldest_notice, self._failing_channels, self._resting_channels)
-        for gauge in gauges:
+        for gauge in (self._waiting_notices, self._oldest_notice, self._failing_channels, self._resting_channels):
             gauge.clear()
         for kind, each in ({} if backlog is None else backlog).items():
             self._waiting_notices.labels(kind.value).set(each.waiting)

@@ -108,7 +108,7 @@ async def test_a_dry_run_looks_a_bounded_number_of_times(
         return SearchCount(0, is_whole=False)
 
     monkeypatch.setattr(here.control.context.store.searches, "jobs", searched)
-    monkeypatch.setattr(here.control.context.store.searches, "count_some", counted)
+    monkeypatch.setattr(here.control.context.store.searches, "count", counted)
     answer = await here.client.post(f"{API}/jobs:pause", json={"filter": {"owner": "bob"}, "dry_run": True})
     assert {"matches": 0, "more": places > COUNT_LOOKS, "sample": []} == answer.json()
     assert min(places, COUNT_LOOKS) == len(asked)

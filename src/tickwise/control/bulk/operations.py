@@ -245,8 +245,8 @@ class OperationService:
             if page.paused_at is None:
                 return Matches(len(sample), False, sample if is_shown else ())
             further = _beyond(further, page.paused_at)
-        count = await self._context.store.searches.count_some(query)
-        number = min(max(count.number, len(sample)), MAX_COUNTED)
+        count = await self._context.store.searches.count(query)
+        number = min(max(count, len(sample)), MAX_COUNTED)
         return Matches(number, not count.is_whole, sample if is_shown else ())
 
     async def _jobs(

@@ -104,13 +104,9 @@ class Replica:
             lambda searches: searches.operations(namespace, before, limit, kinds=kinds, bytes_most=bytes_most)
         )
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.count(query))
-
-    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
-        """See `Searches`."""
-        return await self._ask(lambda searches: searches.count_some(query))
 
     async def _opened(self) -> None:
         if self._opens is None:

@@ -28,8 +28,7 @@ from tickwise.testing.world.process import SimulatedProcess
 READS: Final = frozenset(
     {
         "now", "jobs.get", "searches.jobs", "tasks.get", "tasks.page", "receipts.find", "runs.get",
-        "runs.attempts", "searches.runs", "searches.count", "searches.count_some", "searches.tally",
-        "executors.all", "upkeep.stats",
+        "runs.attempts", "searches.runs", "searches.count", "searches.tally", "executors.all", "upkeep.stats",
         "incidents.between", "rules.find", "rules.all", "keys.find", "keys.count",
         "completions.pending", "queues.all", "checks.violations", "searches.letters", "letters.get", "operations.get",
         "searches.operations", "timers.take", "runs.waiting", "marks.get", "executors.keys",

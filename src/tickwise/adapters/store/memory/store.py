@@ -59,15 +59,13 @@ class RunAnalyses(AnalyticsSearches, StartSearches):
 class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         whole = replace(query, bytes_most=None)
         if isinstance(whole, JobQuery):
-            return len(await self.jobs(whole))
-        return len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
-
-    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
-        number = await self.count(query)
-        return SearchCount(number, number < query.limit)
+            number = len(await self.jobs(whole))
+        else:
+            number = len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
+        return SearchCount(number, is_whole=number < query.limit)
 
 
 class MemoryStore:

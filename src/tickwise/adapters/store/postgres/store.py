@@ -82,24 +82,11 @@ class RunAnalyses(AnalyticsSearches, StartSearches):
 class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         """See the port."""
         if isinstance(query, JobQuery):
             return await self._count_jobs(query)
         return await (self._count_runs(query) if isinstance(query, RunQuery) else self._count_letters(query))
-
-    async def count_some(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
-        """See the port."""
-        if isinstance(query, JobQuery):
-            found = await self._count_some_jobs(query)
-        elif isinstance(query, RunQuery):
-            found = await self._count_some_runs(query)
-        else:
-            found = await self._count_some_letters(query)
-        if found is None:
-            number = await self.count(query)
-            found = SearchCount(number, number < query.limit)
-        return found
 
 
 class PostgresStore:

@@ -72,17 +72,13 @@ class JobSearches(Part):
         async with connected(self._links, name) as connection:
             return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
-    async def _count_jobs(self, query: JobQuery) -> int:
+    async def _count_jobs(self, query: JobQuery) -> SearchCount:
+        if _may_pause(query):
+            async with self._links.pooled(writes=False) as connection:
+                return await count_jobs(connection, query, self._clock)
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
         [(count,)] = await search(self._links, name, arguments, self._clock)
-        return int(count)
-
-    async def _count_some_jobs(self, query: JobQuery) -> SearchCount | None:
-        """The count of a search that may pause. None: an index finds what this search is about."""
-        if not _may_pause(query):
-            return None
-        async with self._links.pooled(writes=False) as connection:
-            return await count_jobs(connection, query, self._clock)
+        return SearchCount(count, is_whole=count < query.limit)
 
     async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
         """The statement that reads less, of two that find the same; and its parameters."""

@@ -130,18 +130,13 @@ class LetterSearches(Part):
             page.paused_at = goes_on
         return page
 
-    async def _count_letters(self, query: LetterQuery) -> int:
+    async def _count_letters(self, query: LetterQuery) -> SearchCount:
         async with self._links.pooled(writes=False) as connection:
+            if query.may_pause and query.error_group is None:
+                return await self._counted_in_looks(connection, query)
             asked = await self._letters_asked(connection, query)
             count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
-        return count
-
-    async def _count_some_letters(self, query: LetterQuery) -> SearchCount | None:
-        """The count of a search that may pause. None: it is about a group of errors, whose letters are few."""
-        if not query.may_pause or query.error_group is not None:
-            return None
-        async with self._links.pooled(writes=False) as connection:
-            return await self._counted_in_looks(connection, query)
+        return SearchCount(count, is_whole=count < query.limit)
 
     async def _counted_in_looks(self, connection: asyncpg.Connection, query: LetterQuery) -> SearchCount:
         number = 0

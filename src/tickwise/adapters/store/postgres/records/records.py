@@ -101,18 +101,13 @@ class RunSearches(Part):
             page.paused_at = goes_on
         return page
 
-    async def _count_runs(self, query: RunQuery) -> int:
+    async def _count_runs(self, query: RunQuery) -> SearchCount:
         async with self._links.pooled(writes=False) as connection:
+            if query.may_pause and not query.ids:
+                return await count_runs(connection, query, self._clock)
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
-        return int(count)
-
-    async def _count_some_runs(self, query: RunQuery) -> SearchCount | None:
-        """The count of a search that may pause. None: it is about runs by their ids."""
-        if not query.may_pause or query.ids:
-            return None
-        async with self._links.pooled(writes=False) as connection:
-            return await count_runs(connection, query, self._clock)
+        return SearchCount(count, is_whole=count < query.limit)
 
     async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
         """The parameters of the statements `runs_list` and `runs_count`. Few jobs that have the labels are named one by
