@@ -246,7 +246,7 @@ class OperationService:
                 return Matches(len(sample), False, sample if is_shown else ())
             further = _beyond(further, page.paused_at)
         count = await self._context.store.searches.count(query)
-        number = min(max(count, len(sample)), MAX_COUNTED)
+        number = min(max(int(count), len(sample)), MAX_COUNTED)
         return Matches(number, not count.is_whole, sample if is_shown else ())
 
     async def _jobs(
