@@ -92,7 +92,7 @@ class ChannelBacklog(NamedTuple):
     and so are tests and what a sender has."""
 
     notices: int
-    events: int
+    waiting_events: int
     """Those of all these notices."""
 
 

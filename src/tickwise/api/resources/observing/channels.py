@@ -169,7 +169,7 @@ def channel_view(standing: ChannelStanding) -> ChannelView:
         failures=channel.failures,
         resting_until=time_or_none(standing.resting_until),
         waiting=standing.backlog.notices,
-        waiting_events=standing.backlog.events,
+        waiting_events=standing.backlog.waiting_events,
     )
 
 
