@@ -102,7 +102,7 @@ def test_no_hostile_text_does_anything(here: World, opened: Open, hostile: list[
     page = opened("/", **screen)
     paths = [
         *(door.path for door in DOORS), *hostile, "/runs?col=payload.x,label.x", "/find?q=script",
-        "/jobs?status=CANCELLED", "/dead-letters?status=open",
+        "/jobs?status=CANCELLED", "/dead-letters?status=open", f"/analytics?group_by=label:{CORPUS[5]}",
     ]  # fmt: skip
     wrong: dict[str, Any] = {}
     for path in paths:

@@ -160,11 +160,12 @@ OVERVIEW: Final = Dashboard(
             ],
         ),
         Panel(
-            "Notices that wait, and channels that fail",
+            "Notices that wait, channels that fail and that rest",
             "short",
             [
                 ("max by (kind) (tickwise_notices_waiting)", "wait: {{kind}}"),
                 ("max by (kind) (tickwise_notices_channels_failing)", "channels that fail: {{kind}}"),
+                ("max by (kind) (tickwise_notices_channels_resting)", "channels that rest: {{kind}}"),
             ],
         ),
         Panel(
@@ -292,12 +293,12 @@ QUEUES: Final = Dashboard(
         _stat(
             "Waiting, of the queues here",
             "short",
-            f'sum(max by (namespace, queue) (tickwise_queue_runs{{{_CHOSEN}, state="waiting"}}))',
+            f'sum(max by (namespace, queue) (tickwise_queue_runs{{{_CHOSEN}, state="waiting"}})) or vector(0)',
         ),
         _stat(
             "Held, of the queues here",
             "short",
-            f'sum(max by (namespace, queue) (tickwise_queue_runs{{{_CHOSEN}, state="held"}}))',
+            f'sum(max by (namespace, queue) (tickwise_queue_runs{{{_CHOSEN}, state="held"}})) or vector(0)',
         ),
         _stat("Waiting, of all", "short", "tickwise:waiting_runs"),
         _stat("Oldest waits", "s", "max(tickwise_oldest_ready_seconds)"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -18,8 +19,9 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.records.audit import LOOKED_ENTRIES
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
-from tickwise.ports.audit import AuditPlace, AuditQuery, AuditSpan
+from tickwise.ports.audit import AuditPage, AuditPlace, AuditQuery, AuditSpan
 
 DAYS: Final = 12
 ENTRIES_OF_DAY: Final = 20_000
@@ -116,6 +118,43 @@ async def test_a_search_of_a_day_reads_that_day_alone(
     query = AuditQuery(namespace=NAMESPACE, since=begin, until=begin + DAY_SECONDS, ascending=True, **filters)
     for _ in range(7):
         assert await rows_read(store, owner, partial(store.audit.find, query)) <= ENTRIES_OF_DAY + 100
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize(
+    "filters", [{"actor": "rare"}, {"action": AuditAction.QUEUE_HELD}, {"target": str(UUID(int=1))}], ids=str
+)
+async def test_a_search_that_may_pause_reads_one_look(
+    store: PostgresStore, owner: asyncpg.Connection, filters: dict[str, Any], ascending: bool
+) -> None:
+    """Of a rare caller, action or thing, at each of its calls; the end of the look is found by an index alone. (The
+    planner looks at some entries, too.)"""
+    query = AuditQuery(namespace=NAMESPACE, ascending=ascending, limit=51, may_pause=True, **filters)
+    for _ in range(3):
+        pages: list[AuditPage] = []
+
+        async def look(query: AuditQuery = query, pages: list[AuditPage] = pages) -> None:
+            pages.append(await store.audit.find(query))
+
+        assert await rows_read(store, owner, look) <= 2 * LOOKED_ENTRIES + 500
+        [page] = pages
+        assert page.goes_on is not None
+        query = replace(query, beyond=page.goes_on)
+
+
+async def test_a_search_that_may_pause_finds_what_one_that_does_not_finds(store: PostgresStore) -> None:
+    """Each entry once, in the same order."""
+    query = AuditQuery(namespace=NAMESPACE, actor="rare", limit=51)
+    expected = [row.entry for row in await store.audit.find(query)]
+    found, looks, beyond = list[int](), 0, None
+    while True:
+        page = await store.audit.find(replace(query, may_pause=True, beyond=beyond))
+        found += [row.entry for row in page]
+        looks += 1
+        if (beyond := page.place_after(50)) is None:
+            break
+    assert (expected, True) == (found, looks >= DAYS * ENTRIES_OF_DAY * 99 // 100 // LOOKED_ENTRIES)
+    assert DAYS == len(found)
 
 
 async def test_contents_for_a_check_read_what_they_show(store: PostgresStore, owner: asyncpg.Connection) -> None:

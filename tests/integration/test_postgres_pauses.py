@@ -28,6 +28,9 @@ LOOKED: Final = 500
 MAX_READ: Final = 6 * LOOKED + 100
 """Rows that one call may read: two looks, a set for each condition, and what they are looked up in."""
 LOOKS_MOST: Final = 4
+COUNTED: Final = 1_001
+MAX_SET_READ: Final = 4 * COUNTED
+"""Rows that a count may read beside its looks: a set of so many jobs, and what they are looked up in."""
 
 FILL = """
 INSERT INTO tickwise.lanes (namespace, queue, priority, requires) VALUES ('default', 'default', 5, '{{}}');
@@ -179,6 +182,62 @@ async def test_a_call_reads_a_bounded_number_of_rows(
             before, is_rest, rest_from = page.paused_at
             query = replace(query, before=before, is_rest=is_rest, rest_from=rest_from)
     assert too_many == {}, known
+
+
+@pytest.mark.takes_up_to(240)
+@pytest.mark.parametrize("namespace", ["default", "other"])
+async def test_a_count_reads_a_bounded_number_of_rows(
+    session: asyncpg.Connection, known: str, namespace: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever filter it has; and where it says that it is whole, it has each job."""
+    for name in ("LOOKED_JOBS", "LOOKED_REPEATING", "LOOKED_MARKED", "FEW_JOBS"):
+        monkeypatch.setattr(job_walks, name, LOOKED)
+    monkeypatch.setattr(job_walks, "COUNT_LOOKS", LOOKS_MOST)
+    reads = Reads()
+    monkeypatch.setattr(job_walks, "fetched", reads.fetched)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    too_many, wrong, wholes = {}, {}, 0
+    try:
+        for name, asked in FRONT.items():
+            query = JobQuery(namespace=namespace, may_pause=True, limit=COUNTED, **asked)
+            reads.rows = 0
+            found = await job_walks.count_jobs(session, query, SystemClock())
+            if reads.rows > LOOKS_MOST * MAX_READ + MAX_SET_READ:
+                too_many[name] = reads.rows
+            expected = await store.searches.count(replace(query, may_pause=False))
+            if found > expected or (found.is_whole and found != expected):
+                wrong[name] = found, expected
+            wholes += found.is_whole
+    finally:
+        await store.close()
+    assert (too_many, wrong) == ({}, {}), known
+    assert wholes > 5
+
+
+async def test_looks_in_order_come_to_each_job_in_the_order_of_the_list(
+    session: asyncpg.Connection, known: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a bulk operation that goes on behind a place has none of before it again."""
+    for name in ("LOOKED_JOBS", "LOOKED_REPEATING", "LOOKED_MARKED"):
+        monkeypatch.setattr(job_walks, name, 10 * LOOKED)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    try:
+        for name in ("an owner of few", "a rare label", "on demand", "PAUSED", "PAUSED of an owner", "FAILED"):
+            query = JobQuery(namespace="default", limit=2_000, **FRONT[name])
+            expected = [row.job_id for row in await store.searches.jobs(query)]
+            query, found, more = replace(query, may_pause=True, keeps_order=True, limit=500), list[UUID](), True
+            while more:
+                page = await store.searches.jobs(query)
+                found += [row.job_id for row in page]
+                more = page.is_full(query.limit) or page.paused_at is not None
+                if more:
+                    before = page[-1].listed if page.is_full(query.limit) else page.paused_at and page.paused_at.before
+                    query = replace(query, before=before)
+            assert expected == found[:2_000], (known, name)
+    finally:
+        await store.close()
 
 
 RUNS: Final[Mapping[str, Mapping[str, Any]]] = {

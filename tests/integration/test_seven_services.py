@@ -276,6 +276,7 @@ class Drive:
         assert [await self.ask("GET", channel)] == await self.ask("GET", "/channels")
         await self.ask("PATCH", channel, 200, {"url": "https://hooks.example.invalid/y"})
         await self.ask("POST", f"{channel}/rotate-secret")
+        await self.ask("POST", f"{channel}/try-now")
         notice = f"/notices/{(await self.ask('POST', f'{channel}/test', 202))['notice_id']}"
         await self.until(notice, lambda found: found["tries"] >= 1, "its delivery was tried")
         assert await self.ask("GET", "/notices")

@@ -59,7 +59,7 @@ ABOUT: Final[dict[str, str]] = {
             "createObjective", "getObjective", "removeObjective",
             "listStops", "createStop", "previewStop", "getStop", "liftStop",
             "createChannel", "listChannels", "getChannel", "changeChannel", "removeChannel", "rotateChannelSecret",
-            "testChannel", "listNotices", "getNotice", "sendNoticeAgain", "createNotificationRule",
+            "testChannel", "tryChannelNow", "listNotices", "getNotice", "sendNoticeAgain", "createNotificationRule",
             "listNotificationRules", "previewNotificationRule", "getNotificationRule", "changeNotificationRule",
             "removeNotificationRule", "testNotificationRule", "listAlerts", "getAlert", "acknowledgeAlert",
             "acknowledgeAlerts", "closeAlerts",

@@ -112,13 +112,15 @@ class Mail:
 
 @dataclass
 class MailSink:
-    """An SMTP server. `refuses` are answers to recipients; `says` answers to mails to come, then 250."""
+    """An SMTP server. `refuses` are answers to recipients; `says` answers to mails to come, or `hang`, then 250."""
 
     port: int = 0
     mails: list[Mail] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
     logins: list[tuple[str, str]] = field(default_factory=list)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+    """Ends what hangs."""
 
     async def handle_RCPT(  # noqa: N802  # the library's name
         self, server: smtpd.SMTP, session: Session, envelope: Envelope, address: str, rcpt_options: list[str]
@@ -131,8 +133,11 @@ class MailSink:
 
     async def handle_DATA(self, server: smtpd.SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802  # as above
         """The library calls it for each mail."""
-        if self.says:
-            return self.says.pop(0)
+        said = self.says.pop(0) if self.says else None
+        if said == "hang":
+            await self.release.wait()
+        elif said is not None:
+            return said
         assert isinstance(envelope.content, bytes)
         message = message_from_bytes(envelope.content, policy=default)
         is_tls = session.ssl is not None
@@ -173,5 +178,6 @@ async def mail_sink(
     try:
         yield sink
     finally:
+        sink.release.set()
         server.close()
         await server.wait_closed()

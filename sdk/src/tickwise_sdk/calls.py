@@ -176,6 +176,7 @@ class Calls(Frame):
             "channel.removed",
             "channel.secret_rotated",
             "channel.tested",
+            "channel.tried_now",
             "error.ignored",
             "error.reopened",
             "error.resolved",
@@ -235,7 +236,8 @@ class Calls(Frame):
         limit: int | None = None,
     ) -> Iterator[types.AuditEntryView]:
         """The entries of the audit log, the newest first. Administrators of the installation see those of all
-        namespaces, others those of theirs."""
+        namespaces, others those of theirs. A search by caller, action or thing looks at 10,000 entries a call: a
+        page may have few entries, or none, and a `Link` to where the search goes on."""
         return self.items(
             "/audit",
             query={
@@ -278,6 +280,7 @@ class Calls(Frame):
             "channel.removed",
             "channel.secret_rotated",
             "channel.tested",
+            "channel.tried_now",
             "error.ignored",
             "error.reopened",
             "error.resolved",
@@ -464,6 +467,15 @@ class Calls(Frame):
             f"/channels/{safe(channel_id)}/test",
             query={"wait": wait},
             headers=given({"Idempotency-Key": idempotency_key}),
+        ).body
+        return answer
+
+    def try_channel_now(self, channel_id: str, *, idempotency_key: str | None = None) -> types.ChannelView:
+        """Try a channel that rests at once, with what waits for it. A channel whose tries fail rests, longer with
+        each failure: meanwhile no notice of it is sent but tests. This ends the rest; if the next try fails too, the
+        channel rests longer. Without effect on one that does not rest."""
+        answer: types.ChannelView = self.request(
+            "POST", f"/channels/{safe(channel_id)}/try-now", headers=given({"Idempotency-Key": idempotency_key})
         ).body
         return answer
 

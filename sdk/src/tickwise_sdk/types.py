@@ -576,6 +576,10 @@ ChannelView = TypedDict(
         "delivered_at": "str | None",
         "failed_at": "str | None",
         "error": "str | None",
+        "failures": "int",
+        "resting_until": "str | None",
+        "waiting": "int",
+        "waiting_events": "int",
     },
 )
 
@@ -1629,6 +1633,10 @@ MadeChannelView = TypedDict(
         "delivered_at": "str | None",
         "failed_at": "str | None",
         "error": "str | None",
+        "failures": "int",
+        "resting_until": "str | None",
+        "waiting": "int",
+        "waiting_events": "int",
         "secret": "str | None",
     },
 )
@@ -2015,7 +2023,7 @@ class OperationAccepted(TypedDict):
 
     operation_id: str
     matched: int | None
-    """The number of targets at the moment; null: more than are counted."""
+    """The number of targets at the moment; null: there are more than are counted, or may be."""
 
 
 class OperationView(TypedDict):
@@ -2026,7 +2034,7 @@ class OperationView(TypedDict):
     """The route that asked for it, such as `runs:cancel`."""
     status: Literal["cancelled", "done", "failed", "running"]
     matched: int | None
-    """The number of targets at the time of the request; null: more than were counted."""
+    """The number of targets at the time of the request; null: there were more than were counted, or may have been."""
     done: int
     refused: int
     problems: list[BulkProblem]
@@ -2729,7 +2737,7 @@ class RunsMatched(TypedDict):
 
     matches: int
     more: bool
-    """There are more than were counted (100,000)."""
+    """There are more than 10,000; or there may be more, because a count looks at a bounded number of runs."""
     sample: list[RunView]
 
 

@@ -219,7 +219,7 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
                 "this changes many at once: add --yes to skip the question, or --dry-run to see what it would do."
             )
         found = bulk.send({**bulk.body, "dry_run": True})
-        if not found["matches"]:
+        if not found["matches"] and not found["more"]:
             session.say(f"No {bulk.noun} match; nothing is done.")
             return Exit.OK
         if not click.confirm(f"{bulk.verb.capitalize()} {_how_many(found, bulk.noun)}?", err=True):
@@ -240,7 +240,11 @@ def carry_out(session: Session, bulk: Bulk, said: Json) -> Exit:
 
 
 def _how_many(found: Json, noun: str) -> str:
-    return f"more than {_counted(found['matches'], noun)}" if found["more"] else _counted(found["matches"], noun)
+    if not found["more"]:
+        return _counted(found["matches"], noun)
+    if not found["matches"]:
+        return f"all {noun} that match, of which none is among the newest"
+    return f"at least {_counted(found['matches'], noun)}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -72,6 +72,7 @@ class AuditAction(StrEnum):
     CHANNEL_SECRET_ROTATED = "channel.secret_rotated"
     CHANNEL_TESTED = "channel.tested"
     CHANNEL_REMOVED = "channel.removed"
+    CHANNEL_TRIED_NOW = "channel.tried_now"
     NOTIFICATION_RULE_ADDED = "notification_rule.added"
     NOTIFICATION_RULE_CHANGED = "notification_rule.changed"
     NOTIFICATION_RULE_TESTED = "notification_rule.tested"

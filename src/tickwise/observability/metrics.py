@@ -460,10 +460,10 @@ class Metrics:
             registry=registry,
         )
         self._failing_channels = Gauge(
-            "tickwise_notices_channels_failing",
-            "Channels of notices whose newest try failed, by their kind.",
-            ["kind"],
-            registry=registry,
+            "tickwise_notices_channels_failing", "Channels whose newest try failed.", ["kind"], registry=registry
+        )
+        self._resting_channels = Gauge(
+            "tickwise_notices_channels_resting", "Channels that rest after failed tries.", ["kind"], registry=registry
         )
         self._notices = {
             "sent": Counter(
@@ -663,12 +663,13 @@ class Metrics:
 
     def notices_counted(self, backlog: Mapping[NoticeChannelKind, KindBacklog] | None) -> None:
         """The notices that wait, in place of those before; None: the store cannot be asked."""
-        for gauge in (self._waiting_notices, self._oldest_notice, self._failing_channels):
+        for gauge in (self._waiting_notices, self._oldest_notice, self._failing_channels, self._resting_channels):
             gauge.clear()
         for kind, each in ({} if backlog is None else backlog).items():
             self._waiting_notices.labels(kind.value).set(each.waiting)
             self._oldest_notice.labels(kind.value).set(each.oldest_seconds)
             self._failing_channels.labels(kind.value).set(each.failing)
+            self._resting_channels.labels(kind.value).set(each.resting)
 
     def notice_tried(self, kind: NoticeChannelKind, results: Sequence[str]) -> None:
         """A try to deliver a notice came to these: `sent`; `failed`; or `failed` and `dead`."""

@@ -15,7 +15,7 @@ leaves a checkpoint. An entry is sealed once. The entries of a seal are of one d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
@@ -80,6 +80,31 @@ class AuditQuery:
     limit: int = 50
     bytes_most: int | None = None
     """Cut the page before the entry with which it holds more text than this; None: do not."""
+    may_pause: bool = False
+    """The search may end early, with `AuditPage.goes_on`, when it has looked at as many entries as one call may; False:
+    it looks at all, for as long as that takes."""
+
+
+class AuditPage(Page[AuditRow]):
+    """Entries in the order of their query."""
+
+    __slots__ = ("goes_on",)
+
+    goes_on: AuditPlace | None
+    """The search has looked at as many entries as one call may, and goes on beyond this place. None: it did not
+    pause."""
+
+    def __init__(self, rows: Iterable[AuditRow] = (), *, cut: bool = False, goes_on: AuditPlace | None = None) -> None:
+        super().__init__(rows, cut=cut)
+        self.goes_on = goes_on
+
+    def place_after(self, limit: int) -> AuditPlace | None:
+        """The place beyond which a caller goes on that has asked for one entry more than it shows, `limit`. None: the
+        page was the last one."""
+        if self.is_full(limit + 1):
+            last = self[:limit][-1]
+            return AuditPlace(last.at, last.entry)
+        return self.goes_on
 
 
 class AuditHead(NamedTuple):
@@ -136,8 +161,9 @@ class AuditStore(Protocol):
         them twice."""
         ...
 
-    async def find(self, query: AuditQuery) -> Page[AuditRow]:
-        """Entries that match, sealed or not. Raises `Invalid` if the search takes too long."""
+    async def find(self, query: AuditQuery) -> AuditPage:
+        """Entries that match, sealed or not. Raises `Invalid` if the search takes too long; one that may pause looks at
+        a bounded number of entries."""
         ...
 
     async def settled(self) -> float:

@@ -34,13 +34,14 @@ async def send(
     timeout: float = 60.0,
     namespace: str = "default",
     sender: AppriseSender | None = None,
+    failures: int = 0,
 ) -> DeliveryResult:
     """One try."""
     settings, secrets = channel_fields(NoticeChannelKind.APPRISE, {"url": url})
     assert TOKEN not in str(settings)
     channel = NoticeChannel(
         channel_id=UUID(int=2), namespace=namespace, name="ops", kind=NoticeChannelKind.APPRISE, settings=settings,
-        allow_private=allow_private,
+        allow_private=allow_private, failures=failures,
     )  # fmt: skip
     return await (sender or AppriseSender()).send(channel, secrets, message(), timeout=timeout)
 
@@ -94,16 +95,31 @@ async def test_a_service_that_hangs_is_left(service: Receiver) -> None:
 
 
 async def test_services_that_hang_hold_up_no_other_namespace(service: Receiver) -> None:
-    """A namespace has one turn. To wait for it is no try, and the time of a try begins with its turn."""
-    service.says = ["hang"]
+    """A namespace has half of the turns. To wait for one is no try, and the time of a try begins with its turn."""
+    service.says = ["hang"] * 2
     sender = AppriseSender()
     hung = [asyncio.create_task(send(ntfy(service), sender=sender)) for _ in range(3)]
-    await service.arrived.wait()
+    while len(service.got) < 2:
+        service.arrived.clear()
+        await service.arrived.wait()
     assert await send(ntfy(service), timeout=0.2, sender=sender) == UNTRIED
     async with receiver() as well:
         well.says, well.text = [200], "{}"
         assert await send(ntfy(well), sender=sender, namespace="shop") == DELIVERED
     assert not [each for each in hung if each.done()]
+    assert len(service.got) == 2
+    await end_tasks(hung)
+
+
+async def test_a_service_that_is_known_to_hang_holds_up_none_of_its_namespace(service: Receiver) -> None:
+    """Such ones have one turn of their namespace."""
+    service.says = ["hang"] * 3
+    sender = AppriseSender()
+    hung = [asyncio.create_task(send(ntfy(service), sender=sender, failures=1)) for _ in range(3)]
+    await service.arrived.wait()
+    async with receiver() as well:
+        well.says, well.text = [200], "{}"
+        assert await send(ntfy(well), sender=sender) == DELIVERED
     assert len(service.got) == 1
     await end_tasks(hung)
 

@@ -6,6 +6,7 @@ The list of routes is that of the API: a new one without a line in `CHANGES` fai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
@@ -142,6 +143,14 @@ async def _alert(here: Scene) -> dict[str, str]:
     return {"alert_id": str(await opened(here.store, UUID(rule), alert_id=uuid4()))}
 
 
+async def _resting(here: Scene) -> dict[str, str]:
+    found = await _channel(here)
+    channels = here.store.state.channels
+    for channel_id, each in channels.items():
+        channels[channel_id] = replace(each, failures=1, again_at=here.clock.now() + 60.0)
+    return found
+
+
 async def _dead(here: Scene) -> dict[str, str]:
     channel = (await _channel(here))["channel_id"]
     await here.ask("POST", f"/channels/{channel}/test", 202)
@@ -265,6 +274,7 @@ CHANGES: Final[dict[str, Change]] = {
     "createChannel": Change(AuditAction.CHANNEL_ADDED, HOOK),
     "changeChannel": Change(AuditAction.CHANNEL_CHANGED, {"url": "https://hooks.example.com/y"}, _channel),
     "rotateChannelSecret": Change(AuditAction.CHANNEL_SECRET_ROTATED, None, _channel),
+    "tryChannelNow": Change(AuditAction.CHANNEL_TRIED_NOW, None, _resting),
     "testChannel": Change(AuditAction.CHANNEL_TESTED, None, _channel),
     "removeChannel": Change(AuditAction.CHANNEL_REMOVED, None, _channel),
     "createNotificationRule": Change(AuditAction.NOTIFICATION_RULE_ADDED, RULE, _channel),

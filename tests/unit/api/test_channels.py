@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
 from tests.support.waiting import eventually
+from tickwise.api.wire import time_of
 from tickwise.domain.notices.rules import NoticeState
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store.notices import NoticeQuery, SettledNotice
+from tickwise.testing.contracts.store.notices.deliveries import notice
+from tickwise.testing.factories import Factory
 
 HOOK = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/T0/very-secret"}
 MAIL = {"name": "mail", "kind": "email", "to": ["ada@example.com"], "from": "tickwise@example.com",
@@ -213,8 +218,34 @@ async def test_a_dead_notice_is_sent_again(here: Scene) -> None:
     assert [notice.notice_id] == [each.notice_id for each in (await here.store.notices.due("sender", 10)).notices]
 
 
+async def test_a_channel_says_how_long_it_rests_and_is_tried_when_somebody_asks(here: Scene) -> None:
+    """After a failed try, with what waits for it and why."""
+    channel = await made(here)
+    path = f"/channels/{channel['channel_id']}"
+    well = {"failures": 0, "resting_until": None, "waiting": 0, "waiting_events": 0}
+    assert well == {name: channel[name] for name in well}
+    [stored] = await here.store.channels.find("default")
+    for number in range(2):
+        waits = notice(Factory(here.clock.now(), seed=f"waits {number}"), stored, rule_id=UUID(int=number), events=5)
+        await here.store.notices.add(waits)
+    [held] = (await here.store.notices.due("sender", 9)).notices
+    away = SettledNotice(held.notice_id, NoticeState.WAITING, "it answered 503", 90.0, rest_seconds=60.0)
+    await here.store.notices.settle("sender", [away])
+    rests = await here.ask("GET", path)
+    assert [rests] == await here.ask("GET", "/channels")
+    assert time_of(here.clock.now() + 60.0) == datetime.fromisoformat(rests["resting_until"])
+    assert ("it answered 503", 1, 2, 10) == (
+        rests["error"], rests["failures"], rests["waiting"], rests["waiting_events"],
+    )  # fmt: skip
+    await here.clock.advance(30.0)
+    woken = await here.ask("POST", f"{path}/try-now")
+    assert rests | {"resting_until": None} == woken
+    assert 1 == len((await here.store.notices.due("sender", 9)).notices)
+    await here.ask("POST", f"/channels/{NOTHING}/try-now", 404)
+
+
 async def test_permissions_of_channels_and_notices(here: Scene) -> None:
-    """`channels:admin` writes, `notices:write` tests, `notices:operate` sends again, `notices:read` looks."""
+    """`channels:admin` writes, `notices:write` tests, `notices:operate` sends and tries again, `notices:read` looks."""
     channel = await made(here)
     path = f"/channels/{channel['channel_id']}"
     reader, writer = await key_of(here, "notices:read"), await key_of(here, "notices:write")
@@ -227,6 +258,8 @@ async def test_permissions_of_channels_and_notices(here: Scene) -> None:
     await here.ask("POST", f"{path}/test", 403, key=reader)
     sent = await here.ask("POST", f"{path}/test", 202, key=writer)
     await here.ask("GET", "/channels", 403, key=operator)
+    await here.ask("POST", f"{path}/try-now", 403, key=reader)
+    await here.ask("POST", f"{path}/try-now", key=operator)
     await here.ask("POST", f"/notices/{sent['notice_id']}/send-again", 403, key=reader)
     await here.ask("POST", f"/notices/{sent['notice_id']}/send-again", 409, key=operator)
 

@@ -77,9 +77,12 @@ def test_more_than_are_counted_are_said_to_be_more(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anybody agrees."""
-    with serving(matches(100_000, more=True)) as server:
+    with serving(matches(10_000, more=True)) as server:
         typed(monkeypatch, "n\n", server.url)
-    assert "Cancel more than 100000 runs?" in capsys.readouterr().err
+    assert "Cancel at least 10000 runs?" in capsys.readouterr().err
+    with serving(matches(0, more=True)) as server:
+        typed(monkeypatch, "n\n", server.url)
+    assert "Cancel all runs that match, of which none is among the newest?" in capsys.readouterr().err
 
 
 def test_what_could_not_be_done_is_an_exit_code_and_a_list(

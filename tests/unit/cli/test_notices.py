@@ -16,6 +16,7 @@ CHANNEL: dict[str, Any] = {
     "channel_id": ID, "name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/***", "to": None,
     "from": None, "headers": None, "allow_private": False, "installation": False, "created_at": AT,
     "created_by": "ada", "version": 1, "delivered_at": AT, "failed_at": None, "error": None,
+    "failures": 0, "resting_until": None, "waiting": 0, "waiting_events": 0,
 }  # fmt: skip
 NOTICE: dict[str, Any] = {
     "notice_id": ID, "channel_id": ID, "channel": "on-call", "rule_id": None, "rule": "", "severity": "info",
@@ -167,6 +168,18 @@ def test_a_decision_about_an_alert_is_sent(words: list[str], path: str, body: di
     with serving(Reply(200, ALERT)) as server:
         assert 0 == run(server.url, "alerts", *words)
     assert (f"/api/v1/alerts/{ID}/{path}", body) == (server.received[0].path, server.received[0].body)
+
+
+def test_a_channel_that_rests_is_shown_so_and_tried_now(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name."""
+    rests = {**CHANNEL, "failed_at": "2026-11-21T09:00:00Z", "error": "503", "resting_until": AT, "waiting": 2}
+    with serving(Reply(200, [rests]), Reply(200, [rests]), Reply(200, rests)) as server:
+        assert 0 == run(server.url, "channels", "list", "-o", "wide")
+        assert 0 == run(server.url, "channels", "try-now", "on-call")
+    told = capsys.readouterr().out
+    assert "rests until" in told
+    assert "2 notices wait" in told
+    assert f"/api/v1/channels/{ID}/try-now" == server.received[2].path
 
 
 def test_alerts_and_notices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,7 @@ from tickwise.domain.notices.changes import Burst, NoticeJob
 from tickwise.domain.notices.folding import WaitingNotice, joined
 from tickwise.domain.notices.index import RuleIndex
 from tickwise.domain.notices.judging import (
+    FOLD_SECONDS,
     RETRIES_USUAL,
     STORM_EBB_SECONDS,
     STORM_EVENTS,
@@ -488,10 +489,63 @@ def test_a_later_one_time_job_counts_in_the_alert_of_its_name() -> None:
     common = standing(alert(subject=common_subject(failed, job) or "", subject_name="resize"))
     fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[common])
     assert [(common.alert.alert_id, 1)] == [(each.alert_id, each.events) for each in fold.alerts]
-    assert [True] == [each.joins for each in fold.notices]
+    assert [False] == [each.joins for each in fold.notices]
     own = standing(alert(alert_id=UUID(int=0xF2), subject=str(job.job_id)))
     fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[common, own])
     assert [UUID(int=0xF2)] == [each.alert_id for each in fold.alerts]
+
+
+@pytest.mark.parametrize(
+    ("told_after", "passed", "expected"),
+    [
+        (0.0, 10.0, 30.0), (30.0, 31.0, 120.0), (120.0, 400.0, 480.0), (480.0, 3_000.0, 3_000.0),
+        (1_920.0, 1_921.0, 1_920.0 + FOLD_SECONDS),
+    ],
+)  # fmt: skip
+def test_a_storm_of_one_time_jobs_that_goes_on_is_told_again_at_growing_distances(
+    told_after: float, passed: float, expected: float
+) -> None:
+    """Its next message counts what came since the last one. Times are seconds since the storm began: of the last
+    message, of this page, and of the next message. So a storm of hours is told at 0 s, 30 s, 2 min, 8 min, 32 min, and
+    then each hour."""
+    job = once(1)
+    begun = NOW - 3_600.0
+    failed = event(1, job_id=job.job_id, at=begun + passed)
+    common = standing(
+        alert(subject=common_subject(failed, job) or "", first_at=begun, last_at=begun), told_at=begun + told_after
+    )
+    fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[common], now=begun + passed)
+    [notice], [changed] = fold.notices, fold.alerts
+    assert (begun + expected, False, 1) == (notice.due, notice.joins, notice.events)
+    assert begun + expected == changed.told_at
+
+
+def test_further_failures_of_a_storm_join_the_message_that_waits() -> None:
+    """Also if that went sooner with others: what comes until its time is told at that time, too."""
+    job = once(1)
+    failed = event(1, job_id=job.job_id)
+    planned = standing(alert(subject=common_subject(failed, job) or "", first_at=NOW - 60.0), told_at=NOW + 120.0)
+    fold = judged([failed], rule(), jobs={job.job_id: job}, stands=[planned])
+    assert [(NOW + 120.0, False, None)] == [(each.due, each.joins, fold.alerts[0].told_at) for each in fold.notices]
+
+
+def test_a_storm_that_has_its_second_hour_is_told_once_in_it() -> None:
+    """When it begins. Other failures of the page are told at once, and take those of the storm with them."""
+    job, other = once(1), once(2, "scale")
+    failed = event(1, job_id=job.job_id)
+    subject = common_subject(failed, job) or ""
+    begin, _, hour = subject.rpartition("/")
+    opened = standing(alert(subject=subject, first_at=NOW - 60.0, last_at=NOW - 60.0))
+    before = standing(alert(alert_id=UUID(int=0xF3), subject=f"{begin}/{int(hour) - 1}"))
+    known = {job.job_id: job, other.job_id: other}
+    [notice] = judged([failed], rule(), jobs=known, stands=[opened, before]).notices
+    assert NOW - 60.0 + FOLD_SECONDS == notice.due
+    [notice] = judged(
+        [failed, event(2, job_id=other.job_id)], rule(), jobs=known, stands=[opened, before]
+    ).notices  # fmt: skip
+    assert (NOW, 2) == (notice.due, notice.events)
+    hand = standing(alert(AlertState.ACKNOWLEDGED, subject=subject, acknowledged_by="ada"))
+    assert [] == judged([failed], rule(), jobs=known, stands=[hand]).notices
 
 
 # ------------------------------------------------------------------------------------------- sentences

@@ -25,13 +25,14 @@ from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice
-from tickwise.ports.store.notices import SENDS_OF_NAMESPACE
+from tickwise.ports.store.notices import LINGER_SECONDS, SENDS_OF_NAMESPACE
 from tickwise.roles.scheduler.notice_delivery import (
     GIVE_UP_SECONDS,
     IDLE_SECONDS,
     LOOK_SECONDS,
     PAUSE_MAX_SECONDS,
     SENDS,
+    UNDER_WAY,
     NoticeDelivery,
     pause_seconds,
 )
@@ -194,6 +195,28 @@ async def test_a_bounded_number_is_under_way_at_once(rig: Delivery) -> None:
     await rig.delivery.finish()
     await rig.round()
     assert sorted(name for name, _ in rig.sender.sent) == names
+
+
+async def test_what_hangs_leaves_its_turn_and_is_bounded_all_the_same(rig: Delivery) -> None:
+    """Receivers of many namespaces that hang for the first time: each has a turn for two seconds."""
+    for number in range(UNDER_WAY + 2 * SENDS):
+        namespace = f"team-{number // SENDS_OF_NAMESPACE}"
+        if number % SENDS_OF_NAMESPACE == 0:
+            await rig.store.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="ada"))
+        to = await rig.channel(f"c{number:03}", namespace=namespace)
+        rig.sender.holds[to.name] = asyncio.Event()
+        await rig.notice(to)
+    counts = []
+    for _ in range(UNDER_WAY // SENDS + 1):
+        await rig.delivery.step()
+        await rig.delivery.step()
+        await rig.clock.settle()
+        counts.append(len(rig.sender.sent))
+        await rig.clock.advance(LINGER_SECONDS + 0.1)
+    assert counts == [*range(SENDS, UNDER_WAY + 1, SENDS), UNDER_WAY]
+    for hold in rig.sender.holds.values():
+        hold.set()
+    await rig.delivery.finish()
 
 
 async def test_a_namespace_whose_channels_hang_holds_up_no_other(rig: Delivery) -> None:
@@ -414,10 +437,10 @@ async def test_tries_are_counted_by_the_kind_of_the_channel_alone() -> None:
         'notices_sent_total{kind="webhook"} 2.0', 'notices_failed_total{kind="webhook"} 4.0',
         'notices_dead_total{kind="webhook"} 2.0', 'notices_dead_total{kind="email"} 0.0',
         'notices_waiting{kind="webhook"} 2.0', 'notices_channels_failing{kind="webhook"} 4.0',
-        'notices_oldest_seconds{kind="email"} 0.0',
+        'notices_oldest_seconds{kind="email"} 0.0', 'notices_channels_resting{kind="webhook"} 2.0',
     ):  # fmt: skip
         assert f"tickwise_{line}" in text
     assert "slow0" not in text
-    assert before + 3 * len(NoticeChannelKind) == text.count("tickwise_notices_")
+    assert before + 4 * len(NoticeChannelKind) == text.count("tickwise_notices_")
     here.metrics.notices_counted(None)
     assert "tickwise_notices_waiting{" not in here.metrics.render().decode()

@@ -22,6 +22,8 @@ from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.store.notices import AlertQuery, NoticeQuery, NotificationRuleQuery, SettledNotice
 from tickwise.testing.clock import ShiftedClock
+from tickwise.testing.contracts.store.notices.deliveries import notice
+from tickwise.testing.factories import Factory
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 HOOK = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/very-secret"}
@@ -199,6 +201,29 @@ async def test_a_channel_is_tested_and_removed(rig: Rig) -> None:
     assert 422 == (await admin.post(f"/channels/{channel}/remove")).status_code
     assert 303 == (await admin.post(f"/channels/{channel}/remove", {"confirm": "yes"})).status_code
     assert [] == await rig.here.store.channels.find("default")
+
+
+async def test_a_channel_that_rests_says_so_and_is_tried_now(rig: Rig) -> None:
+    """Until when, after how many tries, why, and what waits; the button is there for those who may."""
+    admin = await rig.signed_in("root", ("admin", "default"))
+    channel = (await asked(rig, "POST", "/channels", HOOK))["channel_id"]
+    assert "Try now" not in (await admin.get("/channels")).text
+    [stored] = await rig.here.store.channels.find("default")
+    make = Factory(rig.here.clock.now(), seed="rests")
+    await rig.here.store.notices.add(notice(make, stored, rule_id=make.identifier(), events=1_200))
+    [held] = (await rig.here.store.notices.due("sender", 9)).notices
+    away = SettledNotice(held.notice_id, NoticeState.WAITING, "<b>503", 90.0, rest_seconds=60.0)
+    await rig.here.store.notices.settle("sender", [away])
+    page = Markup((await admin.get("/channels")).text)
+    assert "after 1 failed try" in page.words
+    assert "1 notice waits, with 1 200 events" in page.words
+    assert "<b>503" in page.words
+    viewer = await rig.signed_in("viewer", ("viewer", "default"))
+    assert "Try now" not in (await viewer.get("/channels")).text
+    assert 403 == (await viewer.post(f"/channels/{channel}/try-now")).status_code
+    assert 303 == (await admin.post(f"/channels/{channel}/try-now")).status_code
+    assert "Try now" not in (await admin.get("/channels?done=tried")).text
+    assert [held.notice_id] == [each.notice_id for each in (await rig.here.store.notices.due("sender", 9)).notices]
 
 
 async def test_a_rule_is_looked_at_before_it_is_stored(rig: Rig) -> None:

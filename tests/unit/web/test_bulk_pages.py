@@ -91,6 +91,7 @@ async def test_an_operation_is_followed_to_its_end_and_taken_back(rig: Rig, ada:
     page = await ada.get(path)
     words = Markup(page.text).words
     assert "It goes on 2 paused of 5" in words
+    assert "newest first, down to those of" in words
     assert "the shop is <closed>" in words
     assert "Stop it" in words
     assert 'data-live="1"' in page.text

@@ -83,11 +83,11 @@ class _Length(NamedTuple):
     time: timedelta
     on_wall: bool
 
-    def end_of(self, begin: _Moment) -> float:
-        """The end, in terms of `_Moment.key`."""
+    def end_of(self, begin: _Moment, key: float) -> float:
+        """The end, in terms of `_Moment.key`. `key`: that of the begin."""
         if self.on_wall:
             return _Moment(begin.wall + self.time, begin.zone).key()
-        return begin.key() + self.time.total_seconds()
+        return key + self.time.total_seconds()
 
 
 class _Event(NamedTuple):
@@ -215,7 +215,9 @@ class _File:
         self._kept += 1
         if self._kept > LINES_MAX:
             raise Invalid(f"the events have more than {LINES_MAX} lines; send fewer events", pointer=_POINTER)
-        self.events[-1].kept.append(_VENDORS_ZONE.sub(_own_zone, line) if ";" in line else line)
+        # Only a vendor's name begins with a slash, perhaps within quotes.
+        is_vendors = "=/" in line or '="/' in line
+        self.events[-1].kept.append(_VENDORS_ZONE.sub(_own_zone, line) if is_vendors else line)
 
 
 def _own_zone(vendors: re.Match[str]) -> str:
@@ -515,7 +517,8 @@ def _located(times: Iterator[_Time], line: int) -> Iterator[_Time]:
 
 def _own_time(event: _Event, earliest: float, latest: float, elsewhere: Collection[float]) -> _Time | None:
     """The time of an event that is neither repeated nor added to, if it is in the span and stays."""
-    key, end = event.start.key(), event.length.end_of(event.start)
+    key = event.start.key()
+    end = event.length.end_of(event.start, key)
     if not max(earliest, key) < end or key >= latest or key in event.removed or key in elsewhere:
         return None
     if event.removed_days and event.start.wall.date() in event.removed_days:
@@ -529,7 +532,8 @@ def _times(event: _Event, span: DaySpan, budget: Budget, elsewhere: Collection[f
     seen: _Moment | None = None
     added = sorted(event.added, key=_key_of)
     for moment, length in merge(_by_rules(event, span, budget), added, key=_key_of):
-        key, end = moment.key(), length.end_of(moment)
+        key = moment.key()
+        end = length.end_of(moment, key)
         if moment == seen or not max(earliest, key) < end or key >= latest:
             continue
         seen = moment

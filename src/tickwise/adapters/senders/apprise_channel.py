@@ -6,8 +6,9 @@
 Apprise is code for a hundred services with a hundred ways to read an address. In a process of its own it can hold up
 nothing, connects only to addresses that are judged, runs no program and opens no file but those of Python.
 
-Processes are few, so notices wait for a turn. A namespace has at most one: services of it that hang hold up no other
-namespace. The time of a try begins with its turn; a notice that had none in time was not tried.
+Processes are few, so notices wait for a turn. A namespace has half of them at most, and channels whose newest try
+failed or took long have half of those: a service that hangs holds up no other. The time of a try begins with its turn;
+a notice that had none in time was not tried.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ from tickwise.domain.notices.rules import NoticeChannel, Severity
 from tickwise.ports.senders import ChannelSender, DeliveryResult, NoticeMessage
 
 CHILD: Final = "tickwise.adapters.senders.apprise_child"
-PROCESSES: Final = 2
+PROCESSES: Final = 4
 """At once; each has 60 MB."""
+OF_NAMESPACE: Final = 2
+"""Of one namespace."""
+FAILING_PROCESSES: Final = 2
+"""For channels whose newest try failed or took long."""
+FAILING_OF_NAMESPACE: Final = 1
+"""Of one namespace."""
 TURN_SHARE: Final = 0.5
 """The longest wait for a turn, as a share of the time of a try."""
 REPLY_BYTES: Final = 64 << 10
@@ -52,12 +59,29 @@ class ChildReply(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(ChildReply).decode
 
 
+class Turns:
+    """A number of turns, of which a namespace has a part at most."""
+
+    def __init__(self, most: int, of_namespace: int) -> None:
+        self._turns = asyncio.Semaphore(most)
+        self._most_of_namespace = of_namespace
+        self._of_namespace: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def enter(self, turn: AsyncExitStack, namespace: str) -> None:
+        """Wait for a turn, which lasts until `turn` ends. That of the namespace comes first, so none has more than its
+        part in the queue for all."""
+        if (own := self._of_namespace.get(namespace)) is None:
+            own = self._of_namespace[namespace] = asyncio.Semaphore(self._most_of_namespace)
+        await turn.enter_async_context(own)
+        await turn.enter_async_context(self._turns)
+
+
 class AppriseSender(ChannelSender):
     """The sender of kind `apprise`."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(PROCESSES)
-        self._of_namespace: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = Turns(PROCESSES, OF_NAMESPACE)
+        self._failing = Turns(FAILING_PROCESSES, FAILING_OF_NAMESPACE)
 
     async def send(
         self, channel: NoticeChannel, secrets: Mapping[str, str], message: NoticeMessage, *, timeout: float
@@ -78,11 +102,11 @@ class AppriseSender(ChannelSender):
             }
         )
         async with AsyncExitStack() as turn:
-            # That of the namespace first: each has one notice in the queue for a process.
             try:
                 async with asyncio.timeout(timeout * TURN_SHARE):
-                    await turn.enter_async_context(self._of_namespace.setdefault(channel.namespace, asyncio.Lock()))
-                    await turn.enter_async_context(self._turns)
+                    if channel.failures or channel.is_slow:
+                        await self._failing.enter(turn, channel.namespace)
+                    await self._turns.enter(turn, channel.namespace)
             except TimeoutError:
                 return UNTRIED
             return await _tried(asked, secrets, timeout)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 CLIENT: Final = "tickwise.adapters.outgoing.client"
 ANSWER_BYTES: Final = 64 << 10
 MAX_REDIRECTS: Final = 3
-CONNECTIONS: Final = 32
+CONNECTIONS: Final = 64
+"""As many as tries are under way at once: none waits for a connection of a receiver that hangs."""
 RETRY_AFTER_SECONDS_MAX: Final = 3_600.0
 """A receiver may ask for no longer pause than this."""
 ADVICE: Final = (

@@ -20,7 +20,6 @@ from tickwise.api.endpoint import (
     given,
     given_instant,
     page_links,
-    page_of,
 )
 from tickwise.api.resources.runs import Cursor, Limit, Time
 from tickwise.api.wire import API, Instant, encode, time_of
@@ -139,9 +138,9 @@ async def audit_list(call: Call) -> Reply:
     said: AuditListQuery = call.query
     query = replace(_query(call, said), beyond=_place(said.cursor), limit=said.limit + 1)
     rows = await call.control.audit.search(call.principal, query)
-    page, more = page_of(rows, said.limit)
-    last = f"{page[-1].at!r} {page[-1].entry}" if more else None
-    return answer(200, [entry_view(row) for row in page], headers=page_links(call, last))
+    goes_on = rows.place_after(said.limit)
+    last = None if goes_on is None else f"{goes_on.at!r} {goes_on.entry}"
+    return answer(200, [entry_view(row) for row in rows[: said.limit]], headers=page_links(call, last))
 
 
 def _place(cursor: str | UnsetType) -> AuditPlace | None:
@@ -171,7 +170,9 @@ AUDIT: Final = (
     Endpoint(
         method="GET", path=f"{API}/audit", control=AuditService.search, name="listAudit", tag="audit",
         summary="The entries of the audit log, the newest first.",
-        description="Administrators of the installation see those of all namespaces, others those of theirs.",
+        description="Administrators of the installation see those of all namespaces, others those of theirs. A search "
+        "by caller, action or thing looks at 10,000 entries a call: a page may have few entries, or none, and a `Link` "
+        "to where the search goes on.",
         handler=audit_list, answers=(list[AuditEntryView],), query=AuditListQuery,
     ),
     Endpoint(

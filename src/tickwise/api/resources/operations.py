@@ -54,7 +54,7 @@ class OperationAccepted(msgspec.Struct, kw_only=True):
 
     operation_id: UUID
     matched: int | None
-    """The number of targets at the moment; null: more than are counted."""
+    """The number of targets at the moment; null: there are more than are counted, or may be."""
 
 
 class RunsMatched(msgspec.Struct, kw_only=True):
@@ -62,7 +62,7 @@ class RunsMatched(msgspec.Struct, kw_only=True):
 
     matches: int
     more: bool
-    """There are more than were counted (100,000)."""
+    """There are more than 10,000; or there may be more, because a count looks at a bounded number of runs."""
     sample: list[RunView]
 
 
@@ -90,7 +90,7 @@ class OperationView(msgspec.Struct, kw_only=True):
     """The route that asked for it, such as `runs:cancel`."""
     status: OperationStatus
     matched: int | None
-    """The number of targets at the time of the request; null: more than were counted."""
+    """The number of targets at the time of the request; null: there were more than were counted, or may have been."""
     done: int
     refused: int
     problems: list[BulkProblem]

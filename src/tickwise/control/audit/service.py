@@ -18,7 +18,7 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Forbidden
 from tickwise.domain.model import LATEST_INSTANT, Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.audit import AuditPlace, AuditQuery, AuditRow
+from tickwise.ports.audit import AuditPage, AuditPlace, AuditQuery, AuditRow
 from tickwise.ports.paging import PAGE_BYTES, Page
 
 EXPORT_PAGE: Final = 500
@@ -53,9 +53,9 @@ class AuditService:
         self._audit = context.store.audit
 
     @requires(Permission.AUDIT_READ)
-    async def search(self, who: Principal, query: AuditQuery) -> Page[AuditRow]:
-        """Entries that match. Raises `Forbidden` for a query beyond the caller's namespace."""
-        return await self._audit.find(replace(await self._seen(who, query), bytes_most=PAGE_BYTES))
+    async def search(self, who: Principal, query: AuditQuery) -> AuditPage:
+        """Entries that match, as far as one look goes. Raises `Forbidden` for a query beyond the caller's namespace."""
+        return await self._audit.find(replace(await self._seen(who, query), bytes_most=PAGE_BYTES, may_pause=True))
 
     @requires(Permission.AUDIT_READ)
     async def export(self, who: Principal, query: AuditQuery) -> AuditExport:
@@ -71,7 +71,9 @@ class AuditService:
         detail["until"] = until
         place = query.namespace or "*"
         await self._audit.add([entry(who, AuditAction.AUDIT_EXPORTED, "audit", namespace=place, detail=detail)])
-        query = replace(query, until=until, ascending=True, limit=EXPORT_PAGE, bytes_most=PAGE_BYTES)
+        query = replace(
+            query, until=until, ascending=True, limit=EXPORT_PAGE, bytes_most=PAGE_BYTES, may_pause=True
+        )  # fmt: skip
         return AuditExport(until, self._days(query, until))
 
     async def _days(self, query: AuditQuery, until: float) -> AsyncIterator[Page[AuditRow]]:
@@ -91,9 +93,11 @@ class AuditService:
             page = await self._audit.find(query)
             if page:
                 yield page
-            if not page.is_full(query.limit):
+            is_full = page.is_full(query.limit)
+            goes_on = AuditPlace(page[-1].at, page[-1].entry) if is_full else page.goes_on
+            if goes_on is None:
                 return
-            query = replace(query, beyond=AuditPlace(page[-1].at, page[-1].entry))
+            query = replace(query, beyond=goes_on)
 
     async def _seen(self, who: Principal, query: AuditQuery) -> AuditQuery:
         """The query for what the caller sees: of its namespace, and not of a former one of the same name. Raises

@@ -6,9 +6,9 @@ is refused here, before anything is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -47,10 +47,13 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.permissions import Permission
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.signals import Topic
 from tickwise.ports.store import (
     PAGE_BYTES,
+    JobQuery,
     JobRow,
+    LetterQuery,
     LetterRow,
     LetterStatus,
     NewOperation,
@@ -58,10 +61,14 @@ from tickwise.ports.store import (
     Page,
     Receipt,
     Replay,
+    RunQuery,
     RunRow,
 )
+from tickwise.ports.store.searches import COUNT_LOOKS
 
-MAX_COUNTED: Final = 100_000
+Q = TypeVar("Q", JobQuery, RunQuery, LetterQuery)
+
+MAX_COUNTED: Final = 10_000
 """The most targets that are counted before an operation begins: a figure to compare its progress with."""
 SAMPLE: Final = 10
 
@@ -73,7 +80,7 @@ class Matches(NamedTuple):
 
     number: int
     more: bool
-    """There are more than were counted."""
+    """There are more than `MAX_COUNTED`; or so many were found in the looks of one count, and there may be more."""
     sample: Sequence[RunRow] | Sequence[JobRow] | Sequence[LetterRow]
     """The first of them. Empty for a principal that may change them and not read them."""
 
@@ -83,7 +90,7 @@ class Accepted(NamedTuple):
 
     operation_id: UUID
     matched: int | None
-    """The number of targets; None: more than were counted."""
+    """The number of targets; None: there are more than were counted, or may be."""
 
 
 class OperationRequest(NamedTuple):
@@ -196,18 +203,15 @@ class OperationService:
 
     async def _runs_matched(self, who: Principal, said: RunsFilter, kind: str) -> Matches:
         query = runs_query(who.namespace, said, states=STATES[kind], limit=MAX_COUNTED + 1, within=who.within)
-        sample = await self._context.store.searches.runs(replace(query, limit=SAMPLE))
-        count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may_within(Permission.RUNS_READ) else ())
+        query, searches = replace(query, may_pause=True), self._context.store.searches
+        return await self._matched(query, searches.runs, is_shown=who.may_within(Permission.RUNS_READ))
 
     async def _jobs_matched(self, who: Principal, said: JobsFilter, kind: str) -> Matches:
         query, statuses = jobs_queries(
             who.namespace, said, statuses=STATUSES[kind], limit=MAX_COUNTED + 1, within=who.within
         )
-        query, store = replace(query, statuses=statuses), self._context.store
-        sample = await store.searches.jobs(replace(query, limit=SAMPLE))
-        count = await store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may_within(Permission.JOBS_READ) else ())
+        query, searches = replace(query, statuses=statuses, may_pause=True), self._context.store.searches
+        return await self._matched(query, searches.jobs, is_shown=who.may_within(Permission.JOBS_READ))
 
     async def _check_group(self, who: Principal, group: UUID) -> None:
         """Raises `NotFound` for a group of errors that is not there. A principal for jobs with certain labels is not
@@ -225,9 +229,25 @@ class OperationService:
             limit=MAX_COUNTED + 1,
             within=who.within,
         )
-        sample = await self._context.store.searches.letters(replace(query, limit=SAMPLE))
-        count = await self._context.store.searches.count(query) if len(sample) == SAMPLE else len(sample)
-        return _matches(count, sample if who.may_within(Permission.RUNS_READ) else ())
+        query, searches = replace(query, may_pause=True), self._context.store.searches
+        return await self._matched(query, searches.letters, is_shown=who.may_within(Permission.RUNS_READ))
+
+    async def _matched(self, query: Q, find: Callable[[Q], Awaitable[Page[Any]]], *, is_shown: bool) -> Matches:
+        """The number of hits, and the first of them, in a bounded number of looks."""
+        sample: list[Any] = []
+        further = query
+        for _ in range(COUNT_LOOKS):
+            left = SAMPLE - len(sample)
+            page = await find(replace(further, limit=left))
+            sample += page
+            if page.is_full(left):
+                break
+            if page.paused_at is None:
+                return Matches(len(sample), False, sample if is_shown else ())
+            further = _beyond(further, page.paused_at)
+        count = await self._context.store.searches.count(query)
+        number = min(max(int(count), len(sample)), MAX_COUNTED)
+        return Matches(number, not count.is_whole, sample if is_shown else ())
 
     async def _jobs(
         self,
@@ -280,5 +300,10 @@ def _raw(said: Filter) -> msgspec.Raw:
     return msgspec.Raw(_encode(said))
 
 
-def _matches(count: int, sample: Any) -> Matches:
-    return Matches(min(count, MAX_COUNTED), count > MAX_COUNTED, sample)
+def _beyond(query: Q, place: SearchPlace) -> Q:
+    """The search from a place on."""
+    if isinstance(query, JobQuery):
+        return replace(query, before=place.before, is_rest=place.is_rest, rest_from=place.rest_from)
+    if isinstance(query, RunQuery):
+        return replace(query, before=place.before, is_rest=place.is_rest)
+    return replace(query, before=place.before)

@@ -5,7 +5,8 @@
 
 Invariants. A page that is carried out twice is carried out once: ids of new runs follow from the operation's and the
 subject's, all else is idempotent by itself. The filter is a snapshot: what came to match after the operation was asked
-for is left alone, so no operation meets what it made itself.
+for is left alone, so no operation meets what it made itself. A page looks at a bounded number of rows, in the order of
+the list: one that is not full then ends where its look did.
 """
 
 from __future__ import annotations
@@ -200,11 +201,14 @@ class PageTally:
         return bound if self.before is None else min(bound, self.before)
 
     def turn(self, found: Page[T], place: Callable[[T], UUID]) -> UUID | None:
-        """Note the found subjects: the next page begins after the last. Answers the smallest place that this page is
-        about, None if it goes to the end."""
-        if not found.is_full(self.size):
+        """Note the found subjects: the next page begins after the last, or where the search paused. Answers the
+        smallest place that this page is about, None if it goes to the end."""
+        if found.is_full(self.size):
+            last = place(found[-1])
+        elif found.paused_at is not None:
+            last = found.paused_at.before
+        else:
             return None
-        last = place(found[-1])
         self.cursor = str(last)
         return last
 
@@ -262,7 +266,7 @@ class OperationPages:
             limit=tally.size,
             within=tally.who.within,
         )
-        query = replace(query, before=tally.before, texts=NO_TEXT)
+        query = replace(query, before=tally.before, texts=NO_TEXT, may_pause=True, keeps_order=True)
         rows = await self._context.store.searches.runs(query)
         last = tally.turn(rows, lambda row: row.run_id)
         # A run that an earlier try of this page ended is not found again, and counts as done.
@@ -282,7 +286,14 @@ class OperationPages:
             within=tally.who.within,
         )
         rows = await self._context.store.searches.runs(
-            replace(query, before=tally.was_there, texts=NEEDED_ANEW, bytes_most=PAGE_BYTES)
+            replace(
+                query,
+                before=tally.was_there,
+                texts=NEEDED_ANEW,
+                bytes_most=PAGE_BYTES,
+                may_pause=True,
+                keeps_order=True,
+            )
         )
         tally.turn(rows, lambda row: row.run_id)
         # A run that goes on, or ended after the operation was asked for, is not in the snapshot.
@@ -357,7 +368,7 @@ class OperationPages:
             within=tally.who.within,
         )
         texts = NEEDED_ANEW if settled is LetterStatus.REDRIVEN else NO_TEXT
-        query = replace(query, before=tally.was_there)
+        query = replace(query, before=tally.was_there, may_pause=True)
         rows = await self._context.store.searches.letters(replace(query, texts=texts, bytes_most=PAGE_BYTES))
         last = tally.turn(rows, lambda row: row.run.run_id)
         for row in await self._context.store.searches.letters(
@@ -416,7 +427,7 @@ class OperationPages:
         query, statuses = jobs_queries(
             tally.who.namespace, said, statuses=usual, limit=tally.size, within=tally.who.within
         )
-        query = replace(query, before=tally.before, bytes_most=PAGE_BYTES)
+        query = replace(query, before=tally.before, bytes_most=PAGE_BYTES, may_pause=True, keeps_order=True)
         rows = await self._context.store.searches.jobs(query)
         last = tally.turn(rows, lambda row: row.listed)
         if moved is not None and moved not in statuses:
@@ -439,9 +450,13 @@ class OperationPages:
                 if last is not None and row.listed <= last:
                     return
                 yield row
-            if not page.cut:
+            if page.cut:
+                before = page[-1].listed
+            elif page.paused_at is not None and (last is None or page.paused_at.before > last):
+                before = page.paused_at.before
+            else:
                 return
-            query = replace(query, before=page[-1].listed, limit=query.limit - len(page))
+            query = replace(query, before=before, limit=query.limit - len(page))
 
 
 def _is_own(row: JobRow, moved: JobStatus, since: Callable[[JobRow], float | None], created: float) -> bool:

@@ -1,4 +1,4 @@
-"""Channels: make, change, test, remove.
+"""Channels: make, change, test, try now, remove.
 
     ChannelBody ──► settings, secrets ──► store; the signing secret of a webhook is answered this once
     test ──► a notice of its own ──► delivered as any other; its outcome is on record under its id
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from msgspec import UNSET, UnsetType
@@ -33,8 +33,9 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.notices.channels import SECRET_BYTES, SIGNING_SECRET, channel_fields, signing_secret
-from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind
+from tickwise.domain.notices.rules import INSTALLATION, Notice, NoticeChannel, NoticeChannelKind
 from tickwise.domain.permissions import Permission
+from tickwise.ports.store.notices import ChannelBacklog
 
 
 class MadeChannel(NamedTuple):
@@ -43,6 +44,20 @@ class MadeChannel(NamedTuple):
     channel: NoticeChannel
     secret: str | None
     """Signs its webhooks; None: it is no webhook."""
+
+
+class ChannelStanding(NamedTuple):
+    """A channel, with its rest and its backlog."""
+
+    channel: NoticeChannel
+    resting_until: float | None
+    """Until then no notice of it is sent but tests. None: it does not rest."""
+    backlog: ChannelBacklog
+
+
+LOOKS: Final = (Permission.NOTICES_READ, Permission.NOTICES_OPERATE, Permission.CHANNELS_ADMIN)
+"""With each of these a caller is shown channels."""
+NOTHING_WAITS: Final = ChannelBacklog(0, 0)
 
 
 class ChannelService:
@@ -161,6 +176,35 @@ class ChannelService:
         sent = await send_tests(self._context, who, [channel], audit=audit)
         [notice] = await settled(self._context, sent, wait_seconds)
         return notice
+
+    @requires(Permission.NOTICES_OPERATE, Permission.CHANNELS_ADMIN)
+    async def try_now(self, who: Principal, channel_id: UUID) -> NoticeChannel:
+        """Let a channel that rests be tried at once, with what waits for it. Raises `NotFound`."""
+        old = await self._look(who, channel_id, Permission.NOTICES_OPERATE, Permission.CHANNELS_ADMIN)
+        audit = entry(
+            who, AuditAction.CHANNEL_TRIED_NOW, "channel", channel_id, namespace=old.namespace,
+            detail={"name": old.name, "failures": old.failures, "error": old.error},
+        )  # fmt: skip
+        woken = await self._context.surely(
+            lambda: self._context.store.channels.wake(old.namespace, channel_id, audit=audit)
+        )
+        return _there(woken, who, channel_id)
+
+    @requires(*LOOKS)
+    async def standings(self, who: Principal, channels: Sequence[NoticeChannel]) -> Sequence[ChannelStanding]:
+        """Channels that the caller was shown, each with its rest and with what waits for it."""
+        now = await self._context.time.now()
+        places = {who.namespace, *(INSTALLATION for each in LOOKS if holds_everywhere(who, each))}
+        shown = [each.channel_id for each in channels if each.namespace in places]
+        backlog = await self._context.store.channels.backlog(shown)
+        return [
+            ChannelStanding(
+                each,
+                each.again_at if each.again_at is not None and each.again_at > now else None,
+                backlog.get(each.channel_id, NOTHING_WAITS),
+            )
+            for each in channels
+        ]
 
     # ------------------------------------------------------------------------------------------ parts
 

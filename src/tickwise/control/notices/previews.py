@@ -112,7 +112,7 @@ async def _jobs(context: ControlContext, rule: NotificationRule) -> tuple[Sequen
         return named[:SAMPLE], len(named)
     wanted = JobQuery(namespace=rule.namespace, labels=rule.labels, limit=MAX_JOBS)
     shown = await context.searches.jobs(replace(wanted, limit=SAMPLE))
-    count = len(shown) if len(shown) < SAMPLE else await context.searches.count(wanted)
+    count = len(shown) if len(shown) < SAMPLE else int(await context.searches.count(wanted))
     others = [row for row in named if not matches(row.labels, (labels_from(rule.labels),))]
     return [*others, *shown][:SAMPLE], min(count + len(others), MAX_JOBS)
 

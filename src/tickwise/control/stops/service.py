@@ -231,8 +231,8 @@ class StopService:
             concerned=await self._concerned(stop),
             jobs=len(hits),
             fires=sum(hit.fires for hit in hits),
-            waiting=await store.searches.count(waiting),
-            running=await store.searches.count(going),
+            waiting=int(await store.searches.count(waiting)),
+            running=int(await store.searches.count(going)),
             more=len(due) > MAX_DUE,
             hits=hits[:SAMPLE] if who.may(Permission.JOBS_READ) else (),
             going=await store.searches.runs(replace(going, limit=SAMPLE)) if may_read else (),
@@ -247,7 +247,7 @@ class StopService:
         if scope.job_id is not None:
             return 1
         query = JobQuery(namespace=stop.namespace, labels=scope.labels, statuses=NOT_CANCELLED, limit=MAX_COUNTED)
-        return await store.searches.count(query)
+        return int(await store.searches.count(query))
 
     async def _cancel_running(self, who: Principal, stop: Stop) -> UUID:
         """An operation that cancels what runs in the scope of a stop; its id."""

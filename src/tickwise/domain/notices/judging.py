@@ -2,11 +2,12 @@
 
     event ──rules that concern it──► no alert stands: it opens, and is told
                                      one stands: counted; in a notice that still waits, too
+                                     of many one-time jobs: told again, at growing distances
     success ──► the alerts of its job are closed; those about failures are told by rules that ask for recoveries
     alert that is due ──► told again, told to others, or open after its snooze
 
-Invariants: an alert is told when it opens, and again only by repetition, escalation or the end of its snooze. Nothing
-is told of a snoozed alert; of an acknowledged one only its recovery is.
+Invariants: an alert is told when it opens, and again only by repetition, escalation, the end of its snooze, or as one
+of many one-time jobs. Nothing is told of a snoozed alert; of an acknowledged one only its recovery is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -65,6 +67,9 @@ STORM_AT_ONCE: Final = 2
 """After so many notices the others of a storm are gathered for the `group_seconds` of the rule."""
 FOLD_SECONDS: Final = 3_600.0
 """Failures of one-time jobs of one name that come together are one alert of this hour: one that fails later is told."""
+AGAIN_FACTOR: Final = 3.0
+"""Such an alert is told again after so many times the time that it had gone on when it was told last, but no sooner
+than `STORM_SECONDS` after that, and no later than `FOLD_SECONDS`: at 0 s, 30 s, 2 min, 8 min, 32 min, then hourly."""
 RETRIES_USUAL: Final = 3
 """The attempt of RETRIES if the rule names none."""
 MAX_ENDS: Final = 200
@@ -211,6 +216,8 @@ class _NoticeDraft:
     events: int = 0
     told: bool = False
     urgent: bool = False
+    earliest: float = inf
+    """Of the lines that are told: none of them is to be sent before."""
     subjects: dict[str, float | None] = field(default_factory=dict)
     """Each with the time of the newest event that its alert had before this page; None: it was told of none."""
 
@@ -331,12 +338,25 @@ class _Judging:
             return
         if is_new and draft.seen is not None and draft.seen.alert.state is AlertState.SNOOZED:
             draft.reopened, is_first = True, True
-        tells = is_first or name in TOLD_EACH
+        tells, earliest = is_first or name in TOLD_EACH, self._in.now
         if tells:
             draft.told_at = self._in.now
+        elif draft.seen is not None and subject != _subject(event):
+            tells, earliest = True, self._told_again(draft, draft.seen)
         if said.get(rule.rule_id) is None or (tells and not said[rule.rule_id]):
-            self._tell(rule, rule.channels, line, joins=not tells, before=before)
+            self._tell(rule, rule.channels, line, joins=not tells, before=before, earliest=earliest)
             said[rule.rule_id] = tells
+
+    def _told_again(self, draft: _AlertDraft, seen: StandingAlert) -> float:
+        """The time of the next message about an alert of many one-time jobs, which counts what came since the last."""
+        if draft.told_at is not None:
+            return draft.told_at
+        told_at = seen.alert.first_at if seen.told_at is None else seen.told_at
+        if told_at <= self._in.now:
+            before = draft.key._replace(subject=_hour_before(draft.key.subject))
+            goes_on = before in self._standing.get(before.subject, {})
+            draft.told_at = told_at = max(again_at(seen.alert.first_at, told_at, goes_on=goes_on), self._in.now)
+        return told_at
 
     def _key(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> AlertKey:
         """The alert in which an event is counted: that of its subject, or the common one of many one-time jobs."""
@@ -478,8 +498,10 @@ class _Judging:
         joins: bool = False,
         is_escalation: bool = False,
         before: float | None = None,
+        earliest: float = -inf,
     ) -> None:
-        """`before`: the time of the newest event of its alert before this page, which was told already."""
+        """`before`: the time of the newest event of its alert before this page, which was told already. `earliest`: the
+        line by itself is no reason for a message before."""
         for channel_id in channels:
             teller = (_id_of(rule), channel_id, is_escalation)
             draft = self._notices.get(teller)
@@ -490,6 +512,8 @@ class _Judging:
             draft.events += 1
             draft.subjects.setdefault(line.subject, before)
             draft.told = draft.told or not joins
+            if not joins:
+                draft.earliest = min(draft.earliest, earliest)
             draft.urgent = draft.urgent or (line.event in ALWAYS_AT_ONCE and not joins)
 
     def _due(self, teller: Teller, draft: _NoticeDraft) -> tuple[float, bool]:
@@ -509,6 +533,8 @@ class _Judging:
             due = max(due, burst.newest_at + rule.group_seconds)
         elif burst is not None and not is_storm:
             due = max(due, burst.newest_at + _pause(burst.events, rule))
+        if draft.told:
+            due = max(due, draft.earliest)
         if rule.severity is not Severity.CRITICAL:
             try:
                 quiet = quiet_until(rule.quiet, due)
@@ -621,6 +647,23 @@ def common_subject(event: PendingEvent, job: NoticeJob) -> str | None:
     if not job.is_once or event.state is not RunState.FAILED:
         return None
     return f"once/{job.name}/{int(event.at // FOLD_SECONDS)}"
+
+
+def subject_before(event: PendingEvent, job: NoticeJob) -> str | None:
+    """The subject of `common_subject` one hour before."""
+    common = common_subject(event, job)
+    return None if common is None else _hour_before(common)
+
+
+def _hour_before(common: str) -> str:
+    begin, _, hour = common.rpartition("/")
+    return f"{begin}/{int(hour) - 1}"
+
+
+def again_at(first_at: float, told_at: float, *, goes_on: bool) -> float:
+    """The time at which an alert of many one-time jobs is told again. `goes_on`: that of the hour before stands too."""
+    pause = max(AGAIN_FACTOR * (told_at - first_at), STORM_SECONDS)
+    return told_at + (FOLD_SECONDS if goes_on else min(pause, FOLD_SECONDS))
 
 
 def _subject(event: PendingEvent) -> str:

@@ -248,6 +248,7 @@ from tickwise.ports.store.searches import (
     EndingQuery,
     JobsOfQuery,
     LatestRunsQuery,
+    SearchCount,
     Searches,
 )
 from tickwise.ports.store.status_pages import StatusPageQuery, StatusPageStore
@@ -415,6 +416,7 @@ __all__ = [
     "RunText",
     "SavedView",
     "SavedViewStore",
+    "SearchCount",
     "Searches",
     "Settled",
     "SettledNotice",

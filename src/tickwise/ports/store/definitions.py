@@ -400,6 +400,9 @@ class JobQuery:
     may_pause: bool = False
     """The search may end early, with `Page.paused_at`, when it has looked at as many rows as one call may; False: it
     looks at all rows, for as long as that takes. Rows come newest first up to a pause, and again after it."""
+    keeps_order: bool = False
+    """With `may_pause`: the looks go through all rows in the order of the list, also where an index would find some
+    sooner. So behind a place there is nothing that stands before it."""
     is_rest: bool = False
     rest_from: UUID | None = None
     """Those of the `SearchPlace` that `before` is of."""

@@ -44,11 +44,15 @@ ALERTS_KEPT_SECONDS = 90 * 86_400.0
 SEND_LEASE_SECONDS = 60.0
 """A sender that has not settled a notice after so long is gone."""
 SENDS_OF_NAMESPACE = 4
-"""Notices of one namespace that are held at once, by all senders together."""
+"""Turns of one namespace: notices that are held at once, by all senders together, without those that linger."""
 FAILING_OF_NAMESPACE = 2
 """Of those, notices of channels whose newest try failed."""
 FAILING_SENDS = 4
-"""Notices of such channels that one sender holds at once: a quarter of its turns."""
+"""Turns of such channels at one sender: a quarter of all."""
+LINGER_SECONDS = 2.0
+"""A notice that is held for longer lingers, and has no turn any more: a receiver that hangs holds up no other."""
+LINGERING_OF_NAMESPACE = 16
+"""More notices of one namespace that linger have turns. Four turns of 2 s make so many while a try takes 10 s."""
 
 
 def channel_name_taken(name: str) -> Conflict:
@@ -79,6 +83,19 @@ class ChannelSecrets(NamedTuple):
     secrets: Mapping[str, str]
 
 
+MAX_CHANNEL_BACKLOG = 1_000
+"""Notices of one channel that are looked at for its backlog."""
+
+
+class ChannelBacklog(NamedTuple):
+    """The notices that wait for one channel: due, or tried before. What a group or quiet hours hold back is left out,
+    and so are tests and what a sender has."""
+
+    notices: int
+    waiting_events: int
+    """Those of all these notices."""
+
+
 class ChannelStore(Protocol):
     """Channels. Names are unique in a namespace."""
 
@@ -102,6 +119,15 @@ class ChannelStore(Protocol):
 
     async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
         """The channels of a namespace in the order of their names, or of these ids."""
+        ...
+
+    async def wake(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> NoticeChannel | None:
+        """End the rest of a channel, and make what waits for another try due now. Its failures stay: if it fails again,
+        it rests longer. None: there is no such channel. Without an effect the entry is not written."""
+        ...
+
+    async def backlog(self, channel_ids: Sequence[UUID]) -> Mapping[UUID, ChannelBacklog]:
+        """The backlog of each of these channels, of which `MAX_CHANNEL_BACKLOG` notices are looked at."""
         ...
 
     async def secrets(self, channel_ids: Sequence[UUID]) -> Sequence[ChannelSecrets]:
@@ -524,6 +550,8 @@ class KindBacklog(NamedTuple):
     """Since the oldest of them was due, or was tried first; 0: there is none."""
     failing: int
     """Channels of the kind whose newest try failed."""
+    resting: int = 0
+    """Of all channels of the kind, those that rest now."""
 
 
 class NoticeStore(Protocol):
@@ -539,10 +567,11 @@ class NoticeStore(Protocol):
         """Take up to `limit` notices that are due for `SEND_LEASE_SECONDS`: at most one of each channel, and none of a
         channel of which a notice is held. Events that follow make a new notice.
 
-        Namespaces take turns, the one with the fewest notices that are held first, and the longest due of each; it has
-        at most `SENDS_OF_NAMESPACE`. Channels whose newest try failed or took long come after all others, at
-        most `FAILING_OF_NAMESPACE` of a namespace and `FAILING_SENDS` of this sender: those that hang hold up no other.
-        Of a channel that rests, tests alone are taken."""
+        Namespaces take turns, the one with the fewest turns first, and the longest due of each; it has at most
+        `SENDS_OF_NAMESPACE`. Channels whose newest try failed or took long come after all others, at most
+        `FAILING_OF_NAMESPACE` of a namespace and `FAILING_SENDS` of this sender. A notice that is held for more than
+        `LINGER_SECONDS` has no turn, unless more than `LINGERING_OF_NAMESPACE` of its namespace linger. Of a channel
+        that rests, tests alone are taken."""
         ...
 
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:

@@ -137,6 +137,8 @@ class RunQuery:
     """Of the jobs of this selector alone, as they are now; None: of all. A run whose job is gone is of none."""
     may_pause: bool = False
     """As in `JobQuery`, of a search by `job_name`."""
+    keeps_order: bool = False
+    """As in `JobQuery`."""
     is_rest: bool = False
     """As in `JobQuery`."""
     limit: int = 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 from uuid import UUID
 
 from tickwise.domain.observing.analytics import Analysis
@@ -78,6 +78,23 @@ class EndingQuery:
     limit: int = 10
 
 
+COUNT_LOOKS: Final = 12
+"""The looks of one count that may pause. Six find 10,000 jobs if all match."""
+
+
+class SearchCount(int):
+    """The number of hits of a search, as far as it was counted."""
+
+    is_whole: bool
+    """All rows were looked at, and fewer match than the query's `limit`. False: there may be more."""
+
+    def __new__(cls, number: int, *, is_whole: bool) -> Self:
+        """A number, and whether that is all."""
+        made = super().__new__(cls, number)
+        made.is_whole = is_whole
+        return made
+
+
 class Searches(Protocol):
     """Pages of jobs, runs, dead letters and operations, the tallies of runs, and bounded looks at many jobs."""
 
@@ -128,7 +145,7 @@ class Searches(Protocol):
         given. Cut before their requests and problems hold more than `bytes_most`."""
         ...
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
-        """The number of hits of a search, counted to its `limit` at most, of any size. Raises `Invalid` as the
-        search does."""
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
+        """The number of hits of a search, counted to its `limit` at most, of any size; of one that may pause, those of
+        `COUNT_LOOKS` looks. Raises `Invalid` as the search does."""
         ...

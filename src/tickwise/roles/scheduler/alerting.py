@@ -31,6 +31,7 @@ from tickwise.domain.notices.judging import (
     judge,
     judge_due,
     rule_of_job,
+    subject_before,
 )
 from tickwise.domain.notices.rules import NoticeEvent, NotificationRule
 from tickwise.domain.notices.slicing import sliced
@@ -164,7 +165,9 @@ class Alerting:
         ends = await self._alerts.ends(job_ids, most) if job_ids else []
         subjects = {each.subject or str(each.job_id or each.event_id) for each in events}
         jobs = ((each, situation.jobs.get(each.job_id)) for each in events if each.job_id is not None)
-        subjects |= {common for each, job in jobs if job is not None and (common := common_subject(each, job))}
+        for each, job in jobs:
+            if job is not None and (common := common_subject(each, job)) and (before := subject_before(each, job)):
+                subjects |= {common, before}
         standing = await self._alerts.standing(namespace, subjects)
         pairs = {
             (rule_id, channel_id) for event in events for rule_id, channel_id in self._tellers(event, situation.jobs)

@@ -5,11 +5,13 @@
                                                     └──► refused: dead; a person can send it again
 
     later ──► its channel rests, longer with each failure: one try finds out how it is, and events gather meanwhile
+    a try that takes more than 2 s lingers: it goes on beside the turns, and another channel has its turn
 
 Any number of schedulers at once. Invariants: a notice is delivered at least once, or is on record as dead; twice only
 if a scheduler ended between a delivery and its record. A channel that hangs holds up no other: one notice of it is
-under way at a time, and each has a task of its own. A namespace whose channels hang holds up no other: the store gives
-each its share, and a smaller one to channels whose newest try failed or took long. No secret of a channel is logged.
+under way at a time, and each has a task of its own, which has a turn for 2 s. A namespace whose channels hang holds up
+no other: the store gives each its share, and a smaller one to channels whose newest try failed or took long. At most
+`UNDER_WAY` tries are under way. No secret of a channel is logged.
 """
 
 from __future__ import annotations
@@ -27,16 +29,19 @@ from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, ChannelSecrets, ChannelStore, NoticeStore, SettledNotice
+from tickwise.ports.store.notices import LINGER_SECONDS
 
 SENDS: Final = 16
-"""Notices under way at once."""
+"""Turns: notices under way at once, without those that linger."""
+UNDER_WAY: Final = 64
+"""Notices under way at once, with those that linger. Each has a connection and some kB."""
 SEND_SECONDS: Final = 10.0
 """The time of one try."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks while there is a channel."""
 IDLE_SECONDS: Final = 2.0
 """Between two looks while there is none."""
-SLOW_SECONDS: Final = 2.0
+SLOW_SECONDS: Final = LINGER_SECONDS
 """A channel whose newest try took longer comes after the others."""
 PAUSE_FIRST_SECONDS: Final = 5.0
 PAUSE_MAX_SECONDS: Final = 900.0
@@ -89,7 +94,8 @@ class NoticeDelivery:
         self._name = name
         self._tried_so = tried
         self._prepare = prepare
-        self._sends: set[asyncio.Task[None]] = set()
+        self._sends: dict[asyncio.Task[None], float] = {}
+        """Each with the time at which it began."""
         self._is_loaded = False
         """The senders have loaded their libraries, because there is a channel."""
         self.wake = asyncio.Event()
@@ -100,8 +106,7 @@ class NoticeDelivery:
         if self._prepare is not None:
             await self._prepare()
             self._prepare = None
-        free = SENDS - len(self._sends)
-        if free <= 0:
+        if (free := self._free()) <= 0:
             return LOOK_SECONDS
         found = await self._notices.due(self._name, free)
         if not found.notices:
@@ -116,9 +121,15 @@ class NoticeDelivery:
         now = await self._now()
         for notice in found.notices:
             task = asyncio.create_task(self._deliver(notice, known.get(notice.channel_id), now))
-            self._sends.add(task)
+            self._sends[task] = self._clock.monotonic()
             task.add_done_callback(self._ended)
         return LOOK_SECONDS
+
+    def _free(self) -> int:
+        """The turns that are free."""
+        lingers_since = self._clock.monotonic() - LINGER_SECONDS
+        turns = sum(begun >= lingers_since for begun in self._sends.values())
+        return min(SENDS - turns, UNDER_WAY - len(self._sends))
 
     async def finish(self) -> None:
         """Wait for what is under way; it takes a bounded time."""
@@ -127,12 +138,12 @@ class NoticeDelivery:
 
     async def close(self) -> None:
         """End what is under way, and close the senders."""
-        await end_tasks(self._sends)
+        await end_tasks(list(self._sends))
         for sender in self._senders.values():
             await sender.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._sends.discard(task)
+        self._sends.pop(task, None)
         self.wake.set()
         if not task.cancelled() and (failure := task.exception()) is not None:
             logger.error("notice_unrecorded", error=type(failure).__name__)

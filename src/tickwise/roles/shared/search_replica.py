@@ -35,6 +35,7 @@ from tickwise.ports.store import (
     PlannedQuery,
     RunQuery,
     RunRow,
+    SearchCount,
     Searches,
     StartsQuery,
     Tally,
@@ -103,7 +104,7 @@ class Replica:
             lambda searches: searches.operations(namespace, before, limit, kinds=kinds, bytes_most=bytes_most)
         )
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         """See `Searches`."""
         return await self._ask(lambda searches: searches.count(query))
 

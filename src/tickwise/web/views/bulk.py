@@ -18,7 +18,7 @@ from msgspec import UNSET
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import MissedMode
-from tickwise.control.bulk.operations import Accepted, Done, Matches, OperationService
+from tickwise.control.bulk.operations import MAX_COUNTED, Accepted, Done, Matches, OperationService
 from tickwise.control.bulk.pages import OperationKind
 from tickwise.control.filters import (
     JobsCancelBody,
@@ -33,7 +33,7 @@ from tickwise.domain.errors import Bug, Invalid, Refused
 from tickwise.ports.store import Replay, RunRow
 from tickwise.web import forms, once
 from tickwise.web.page import Handler, WebPage
-from tickwise.web.texts import utc
+from tickwise.web.texts import number, utc
 from tickwise.web.views.jobs import FILTERS as JOB_FILTERS
 from tickwise.web.views.jobs import filters_of, jobs_query
 from tickwise.web.views.rows import job_names
@@ -185,6 +185,7 @@ async def _asked(visit: Visit, deed: Deed, fault: Invalid | None = None) -> Resp
     values = {
         "deed": deed,
         "matches": matches,
+        "meant": _meant(deed, matches),
         "refused": refused,
         "names": names,
         "of_rows": visit.query.get("of") == ROWS,
@@ -198,6 +199,17 @@ async def _asked(visit: Visit, deed: Deed, fault: Invalid | None = None) -> Resp
         "again": visit.request.url.path + (f"?{visit.request.url.query}" if visit.request.url.query else ""),
     }
     return visit.page("bulk_ask.html", values, status)
+
+
+def _meant(deed: Deed, matches: Matches) -> str:
+    """The number of subjects in words."""
+    one = deed.thing.removesuffix("s")
+    if not matches.more:
+        return f"{number(matches.number)} {one if matches.number == 1 else deed.thing}"
+    if not matches.number:
+        return "all that match"
+    least = "more than" if matches.number >= MAX_COUNTED else "at least"
+    return f"{least} {number(matches.number)} {deed.thing}"
 
 
 async def _do(visit: Visit, deed: Deed) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
@@ -19,7 +20,7 @@ from tickwise.control.filters import JobsFilter, RunsFilter, jobs_queries, runs_
 from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.service import RunService
 from tickwise.domain.lifecycle import JobStatus, RunState
-from tickwise.domain.model import Trigger, time_id
+from tickwise.domain.model import Trigger, id_instant, time_id
 from tickwise.domain.permissions import Permission
 from tickwise.ports.store import JobRow, OperationRow, OperationStatus, RunQuery, RunRow
 from tickwise.web import forms
@@ -90,6 +91,7 @@ async def operation_page(visit: Visit) -> Response:
         "share": _share(row.done, total),
         "refused_share": _share(row.refused, total),
         "seconds_left": _seconds_left(row),
+        "reached": _reached(row, deed),
         "jobs": jobs,
         "runs": runs,
         "names": await job_names(visit, [run.job_id for run in runs]),
@@ -111,6 +113,14 @@ def _seconds_left(row: OperationRow) -> float | None:
     if row.status is not OperationStatus.RUNNING or row.matched is None or not over or row.matched <= over:
         return None
     return (row.updated_at - row.created_at) * (row.matched - over) / over
+
+
+def _reached(row: OperationRow, deed: Deed | None) -> float | None:
+    """The time of the job or run at which it goes on, by its id. None: it has not begun, or is over."""
+    if deed is None or row.status is not OperationStatus.RUNNING or row.cursor is None:
+        return None
+    instant = id_instant(UUID(row.cursor))
+    return instant if instant <= row.created_at else None  # an id that somebody chose says nothing
 
 
 def _sees_request(visit: Visit, row: OperationRow, deed: Deed) -> bool:

@@ -38,7 +38,7 @@ async def audit_page(visit: Visit) -> Response:
         limit=PAGE_SIZE + 1,
     )
     rows = await visit.control.audit.search(visit.who, query)
-    shown, more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
+    shown, goes_on = rows[:PAGE_SIZE], rows.place_after(PAGE_SIZE)
     filters = filters_of(visit, FILTERS)
     values = {
         "entries": [(row, _facts(row.before), _facts(row.after), _facts(row.detail)) for row in shown],
@@ -46,7 +46,8 @@ async def audit_page(visit: Visit) -> Response:
         "filters": filters,
         "actions": [each.value for each in AuditAction],
         "sees_all": sees_all,
-        "next": visit.url("/audit", **filters, cursor=f"{shown[-1].at!r}~{shown[-1].entry}") if more else None,
+        "next": None if goes_on is None else visit.url("/audit", **filters, cursor=f"{goes_on.at!r}~{goes_on.entry}"),
+        "looks_further": goes_on is not None and goes_on == rows.goes_on,
         "first": visit.url("/audit", **filters) if query.beyond else None,
     }
     return visit.page("audit.html", values)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tickwise.adapters.store.memory.audit import content_of
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry, AuditSeal
-from tickwise.ports.audit import AuditCheckpoint, AuditContent, AuditHead, AuditQuery, AuditRow, AuditSpan
+from tickwise.ports.audit import AuditCheckpoint, AuditContent, AuditHead, AuditPage, AuditQuery, AuditRow, AuditSpan
 from tickwise.ports.paging import Page, page_within
 
 
@@ -17,10 +17,11 @@ class Audit(Duty):
     async def add(self, entries: Sequence[AuditEntry]) -> None:
         self._state.audit.write(*entries)
 
-    async def find(self, query: AuditQuery) -> Page[AuditRow]:
+    async def find(self, query: AuditQuery) -> AuditPage:
         found = [row for row in self._state.audit.rows if _matches(row, query)]
         found.sort(key=lambda row: (row.at, row.entry), reverse=not query.ascending)
-        return page_within(found[: query.limit], query.bytes_most)
+        page = page_within(found[: query.limit], query.bytes_most)
+        return AuditPage(page, cut=page.cut)
 
     async def settled(self) -> float:
         return self._state.now()

@@ -39,7 +39,7 @@ from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery, SearchCount
 
 NEAR_SECONDS = 2.0
 
@@ -59,11 +59,13 @@ class RunAnalyses(AnalyticsSearches, StartSearches):
 class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         whole = replace(query, bytes_most=None)
         if isinstance(whole, JobQuery):
-            return len(await self.jobs(whole))
-        return len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
+            number = len(await self.jobs(whole))
+        else:
+            number = len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
+        return SearchCount(number, is_whole=number < query.limit)
 
 
 class MemoryStore:

@@ -52,7 +52,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.upkeep import Maintenance
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery
+from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery, SearchCount
 
 VERSION_LEAST: Final = 150_000
 
@@ -82,7 +82,7 @@ class RunAnalyses(AnalyticsSearches, StartSearches):
 class Searches(Looks, LetterSearches, RunAnalyses):
     """`Searches` of the port."""
 
-    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> int:
+    async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         """See the port."""
         if isinstance(query, JobQuery):
             return await self._count_jobs(query)

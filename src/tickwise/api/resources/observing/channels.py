@@ -15,7 +15,7 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
 from tickwise.control.notices.channel_bodies import ChannelBody, ChannelChangeBody
-from tickwise.control.notices.channels import ChannelService, MadeChannel
+from tickwise.control.notices.channels import ChannelService, ChannelStanding, MadeChannel
 from tickwise.control.notices.notices import NoticeService
 from tickwise.control.notices.sending import WAIT_SECONDS_MOST
 from tickwise.domain.notices.rules import (
@@ -87,6 +87,14 @@ class ChannelView(msgspec.Struct, kw_only=True):
     """The newest failed try."""
     error: str | None
     """The error of that try."""
+    failures: int
+    """Tries in a row that failed."""
+    resting_until: Instant | None
+    """Until then no notice of it is sent but tests, because its tries failed; null: it does not rest."""
+    waiting: int
+    """Notices that are due or were tried, and wait for it, 1,000 at most."""
+    waiting_events: int
+    """The events in these."""
 
 
 class MadeChannelView(ChannelView, kw_only=True):
@@ -138,8 +146,9 @@ class NoticeView(msgspec.Struct, kw_only=True):
     escalation: bool
 
 
-def channel_view(channel: NoticeChannel) -> ChannelView:
+def channel_view(standing: ChannelStanding) -> ChannelView:
     """A channel as it is answered."""
+    channel = standing.channel
     settings: Mapping[str, object] = channel.settings
     return ChannelView(
         channel_id=channel.channel_id,
@@ -157,7 +166,16 @@ def channel_view(channel: NoticeChannel) -> ChannelView:
         delivered_at=time_or_none(channel.delivered_at),
         failed_at=time_or_none(channel.failed_at),
         error=channel.error,
+        failures=channel.failures,
+        resting_until=time_or_none(standing.resting_until),
+        waiting=standing.backlog.notices,
+        waiting_events=standing.backlog.waiting_events,
     )
+
+
+async def _view(call: Call, channel: NoticeChannel) -> ChannelView:
+    [standing] = await call.control.channels.standings(call.principal, [channel])
+    return channel_view(standing)
 
 
 def notice_view(notice: Notice, names: Mapping[UUID, str]) -> NoticeView:
@@ -200,17 +218,17 @@ def _line_view(line: NoticeLine) -> NoticeLineView:
 async def channel_add(call: Call) -> Reply:
     """Make a channel."""
     made = await call.control.channels.add(call.principal, decode(_channel, call.body, field_names(ChannelBody)))
-    return _told(201, made)
+    return await _told(call, 201, made)
 
 
 async def channel_rotate(call: Call) -> Reply:
     """Give a webhook another secret."""
-    return _told(200, await call.control.channels.rotate_secret(call.principal, _channel_id(call)))
+    return await _told(call, 200, await call.control.channels.rotate_secret(call.principal, _channel_id(call)))
 
 
-def _told(status: int, made: MadeChannel) -> Reply:
+async def _told(call: Call, status: int, made: MadeChannel) -> Reply:
     """The only answers that have the secret."""
-    view = MadeChannelView(**msgspec.structs.asdict(channel_view(made.channel)), secret=made.secret)
+    view = MadeChannelView(**msgspec.structs.asdict(await _view(call, made.channel)), secret=made.secret)
     headers: Headers = [(b"cache-control", b"no-store")]
     if status == 201:
         headers.append((b"location", f"{API}/channels/{made.channel.channel_id}".encode()))
@@ -221,23 +239,28 @@ async def channels_list(call: Call) -> Reply:
     """All channels."""
     query: ChannelsQuery = call.query
     found = await call.control.channels.all(call.principal, installation=query.installation)
-    return answer(200, [channel_view(each) for each in found])
+    return answer(200, [channel_view(each) for each in await call.control.channels.standings(call.principal, found)])
 
 
 async def channel_get(call: Call) -> Reply:
     """One channel."""
-    return answer(200, channel_view(await call.control.channels.get(call.principal, _channel_id(call))))
+    return answer(200, await _view(call, await call.control.channels.get(call.principal, _channel_id(call))))
 
 
 async def channel_change(call: Call) -> Reply:
     """Change a channel."""
     body = decode(_change, call.body, field_names(ChannelChangeBody))
-    return answer(200, channel_view(await call.control.channels.change(call.principal, _channel_id(call), body)))
+    return answer(200, await _view(call, await call.control.channels.change(call.principal, _channel_id(call), body)))
 
 
 async def channel_remove(call: Call) -> Reply:
     """Remove a channel."""
-    return answer(200, channel_view(await call.control.channels.remove(call.principal, _channel_id(call))))
+    return answer(200, await _view(call, await call.control.channels.remove(call.principal, _channel_id(call))))
+
+
+async def channel_try_now(call: Call) -> Reply:
+    """Try a channel that rests."""
+    return answer(200, await _view(call, await call.control.channels.try_now(call.principal, _channel_id(call))))
 
 
 async def channel_test(call: Call) -> Reply:
@@ -332,6 +355,15 @@ CHANNELS: Final = (
         description="The answer is not kept, so an Idempotency-Key has no effect.",
         handler=channel_rotate, answers=(MadeChannelView,), refuses=(404, 409), secret=True,
         answer_headers=("Cache-Control",),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/channels/{{channel_id}}/try-now", control=ChannelService.try_now,
+        name="tryChannelNow", tag="channels",
+        summary="Try a channel that rests at once, with what waits for it.",
+        description="A channel whose tries fail rests, longer with each failure: meanwhile no notice of it is sent but "
+        "tests. This ends the rest; if the next try fails too, the channel rests longer. Without effect on one that "
+        "does not rest.",
+        handler=channel_try_now, answers=(ChannelView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/channels/{{channel_id}}/test", control=ChannelService.test, name="testChannel",

@@ -165,6 +165,20 @@ def test(session: Session, channel: str, *, no_wait: bool, installation: bool) -
     return told(session, [notice])
 
 
+@channels.command("try-now")
+@click.argument("channel")
+@_of_installation
+@view_options
+@click.pass_obj
+def try_now(session: Session, channel: str, *, installation: bool) -> None:
+    """Try a channel that rests at once, with what waits for it."""
+    found = ask(session, "POST", f"{channel_path(session, channel, installation=installation)}/try-now")
+    if session.as_json:
+        session.show_json(found)
+    else:
+        session.say(f"Channel {output.safe(found['name'])} is tried now{_waiting(found)}.")
+
+
 def told(session: Session, notices: list[Json]) -> Exit:
     """Say what became of test notices. A failed delivery is a failure of the command."""
     if session.as_json:
@@ -224,8 +238,14 @@ def _address(channel: Json) -> str:
 def _standing(session: Session, channel: Json) -> str:
     failed, delivered = channel["failed_at"], channel["delivered_at"]
     if failed and (not delivered or delivered < failed):
-        return f"failed {session.time(failed)}: {channel['error'] or ''}"
+        rest = f", rests until {session.time(until)}" if (until := channel["resting_until"]) else ""
+        return f"failed {session.time(failed)}{rest}{_waiting(channel)}: {channel['error'] or ''}"
     return f"delivered {session.time(delivered)}" if delivered else "never used"
+
+
+def _waiting(channel: Json) -> str:
+    count = channel["waiting"]
+    return f", {count:,} {'notice waits' if count == 1 else 'notices wait'}" if count else ""
 
 
 def _show(session: Session, channel: Json) -> None:

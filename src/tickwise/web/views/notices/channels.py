@@ -1,4 +1,4 @@
-"""Channels, and the notices that were sent: the newest deliveries, what failed, a test, another try."""
+"""Channels, and the notices that were sent: the newest deliveries, what failed, what rests, a test, another try."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ KINDS: Final = {
     NoticeChannelKind.SLACK: "Slack",
     NoticeChannelKind.APPRISE: "another service, by apprise",
 }
-DONE: Final = {"removed": "The channel is removed.", "again": "The notice is tried again."}
+DONE: Final = {
+    "removed": "The channel is removed.",
+    "again": "The notice is tried again.",
+    "tried": "The channel is tried now, with what waits for it.",
+}
 
 
 async def channels_page(visit: Visit) -> Response:
@@ -55,11 +59,12 @@ async def _page(
         limit=PAGE_SIZE + 1,
     )
     channels = await visit.control.channels.all(visit.who)
+    standings = await visit.control.channels.standings(visit.who, channels)
     rows = await visit.control.notices.page(visit.who, query)
     shown, more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
     filters = {name: visit.query[name] for name in ("state", "channel_id", "rule_id") if visit.query.get(name)}
     values: dict[str, Any] = {
-        "channels": channels,
+        "standings": standings,
         "names": {channel.channel_id: channel.name for channel in channels},
         "notices": shown,
         "states": [each.value for each in NoticeState],
@@ -116,6 +121,12 @@ async def test(visit: Visit) -> Response:
     return RedirectResponse(visit.url("/channels", test=notice.notice_id), SEE_OTHER)
 
 
+async def try_now(visit: Visit) -> Response:
+    """End the rest of a channel."""
+    await visit.control.channels.try_now(visit.who, visit.uuid("channel_id", "channel"))
+    return RedirectResponse(visit.url("/channels", done="tried"), SEE_OTHER)
+
+
 async def notice_page(visit: Visit) -> Response:
     """One notice."""
     notice = await visit.control.notices.get(visit.who, visit.uuid("notice_id", "notice"))
@@ -166,7 +177,7 @@ CHANNELS: Final[tuple[WebPage, ...]] = (
         name="channels",
         query=(*FILTERS, "cursor"),
         handler=channels_page,
-        control=(ChannelService.all, NoticeService.page),
+        control=(ChannelService.all, ChannelService.standings, NoticeService.page),
     ),
     WebPage(method="POST", path="/channels", name="channel_add", handler=add, control=(ChannelService.add,)),
     WebPage(
@@ -186,6 +197,10 @@ CHANNELS: Final[tuple[WebPage, ...]] = (
     WebPage(
         method="POST", path="/channels/{channel_id}/test", name="channel_test", handler=test,
         control=(ChannelService.test,),
+    ),
+    WebPage(
+        method="POST", path="/channels/{channel_id}/try-now", name="channel_try_now", handler=try_now,
+        control=(ChannelService.try_now,),
     ),
     WebPage(
         method="GET", path="/notices/{notice_id}", name="notice", handler=notice_page, control=(NoticeService.get,)

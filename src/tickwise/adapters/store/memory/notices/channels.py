@@ -10,7 +10,13 @@ from tickwise.adapters.store.memory.notices.notices import hurry
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.rules import NoticeChannel, NoticeState, without_channel
-from tickwise.ports.store.notices import ChannelSecrets, channel_changed, channel_name_taken, check_channels
+from tickwise.ports.store.notices import (
+    ChannelBacklog,
+    ChannelSecrets,
+    channel_changed,
+    channel_name_taken,
+    check_channels,
+)
 
 
 class NoticeChannels(Duty):
@@ -88,6 +94,32 @@ class NoticeChannels(Duty):
         state.notices_version += 1
         state.audit.write(audit)
         return True
+
+    async def wake(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> NoticeChannel | None:
+        state = self._state
+        stored = state.channels.get(channel_id)
+        if stored is None or stored.namespace != namespace:
+            return None
+        is_over = stored.again_at is None
+        woken = state.channels[channel_id] = replace(stored, again_at=None)
+        if hurry(state, channel_id) or not is_over:
+            state.audit.write(audit)
+        return woken
+
+    async def backlog(self, channel_ids: Sequence[UUID]) -> Mapping[UUID, ChannelBacklog]:
+        waiting = [each.notice for each in self._state.notices.values() if each.sender is None]
+        found = {}
+        for channel_id in channel_ids:
+            mine = [
+                each.events
+                for each in waiting
+                if each.channel_id == channel_id
+                and each.state is NoticeState.WAITING
+                and not each.is_test
+                and (each.due <= self._state.now() or each.tries)
+            ]
+            found[channel_id] = ChannelBacklog(len(mine), sum(mine))
+        return found
 
     async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
         found = [

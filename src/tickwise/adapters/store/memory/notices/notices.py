@@ -15,6 +15,8 @@ from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKi
 from tickwise.ports.store.notices import (
     FAILING_OF_NAMESPACE,
     FAILING_SENDS,
+    LINGER_SECONDS,
+    LINGERING_OF_NAMESPACE,
     SEND_LEASE_SECONDS,
     SENDS_OF_NAMESPACE,
     DueNotices,
@@ -53,9 +55,12 @@ class Notices(Duty):
         state, now = self._state, self._state.now()
         held = [each for each in state.notices.values() if _is_held(each, now)]
         busy = {each.notice.channel_id for each in held}
-        of_namespace = Counter(each.notice.namespace for each in held)
-        ill_of_namespace = Counter(each.notice.namespace for each in held if self._is_ill(each.notice))
-        ill_of_sender = sum(each.sender == sender and self._is_ill(each.notice) for each in held)
+        turns = [each for each in held if not _lingers(each, now)]
+        of_namespace = Counter(each.notice.namespace for each in turns)
+        for namespace, lingering in Counter(each.notice.namespace for each in held if _lingers(each, now)).items():
+            of_namespace[namespace] += max(lingering - LINGERING_OF_NAMESPACE, 0)
+        ill_of_namespace = Counter(each.notice.namespace for each in turns if self._is_ill(each.notice))
+        ill_of_sender = sum(each.sender == sender and self._is_ill(each.notice) for each in turns)
         waiting = [
             each
             for each in state.notices.values()
@@ -180,7 +185,9 @@ class Notices(Duty):
                 and (notice.due <= now or notice.tries)
             ]
             oldest = max(now - min(since, default=now), 0.0)
-            found[kind] = KindBacklog(len(since), oldest, sum(_is_failing(each) for each in channels.values()))
+            failing = sum(_is_failing(each) for each in channels.values())
+            resting = sum((each.again_at or now) > now for each in channels.values())
+            found[kind] = KindBacklog(len(since), oldest, failing, resting)
         return found
 
     async def again(self, namespace: str, notice_id: UUID, *, audit: AuditEntry | None = None) -> Notice | None:
@@ -203,8 +210,9 @@ class Notices(Duty):
         return record.notice
 
 
-def hurry(state: State, channel_id: UUID) -> None:
-    """Let what waits for another try at a channel go now."""
+def hurry(state: State, channel_id: UUID) -> bool:
+    """Let what waits for another try at a channel go now; whether anything did."""
+    is_any = False
     for record in state.notices.values():
         notice = record.notice
         is_due_later = notice.tries > 0 and notice.due > state.now() and not notice.is_test
@@ -214,7 +222,8 @@ def hurry(state: State, channel_id: UUID) -> None:
             and record.sender is None
             and is_due_later
         ):
-            record.notice = replace(notice, due=state.now())
+            record.notice, is_any = replace(notice, due=state.now()), True
+    return is_any
 
 
 def _is_held(record: NoticeRecord, now: float) -> bool:
@@ -222,6 +231,11 @@ def _is_held(record: NoticeRecord, now: float) -> bool:
     return (
         record.notice.state is NoticeState.WAITING and record.sender is not None and (record.leased_until or 0.0) > now
     )
+
+
+def _lingers(record: NoticeRecord, now: float) -> bool:
+    """Check whether a notice that is held is held for so long that it has no turn any more."""
+    return (record.leased_until or 0.0) - SEND_LEASE_SECONDS < now - LINGER_SECONDS
 
 
 def _is_failing(channel: NoticeChannel) -> bool:

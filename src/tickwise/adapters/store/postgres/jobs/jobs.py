@@ -10,7 +10,7 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.job_rows import job_row
-from tickwise.adapters.store.postgres.records.job_walks import MARKS, JobWalk, asked_statuses
+from tickwise.adapters.store.postgres.records.job_walks import MARKS, JobWalk, asked_statuses, count_jobs
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
@@ -24,7 +24,7 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.schedule import ScheduleType
-from tickwise.ports.store import JobQuery, JobRow, Page
+from tickwise.ports.store import JobQuery, JobRow, Page, SearchCount
 from tickwise.ports.store.placement import LASTING_TYPES
 
 NARROW_SECONDS: Final = 86_400.0
@@ -72,10 +72,13 @@ class JobSearches(Part):
         async with connected(self._links, name) as connection:
             return page_of(await searched_page(connection, name, arguments, query.bytes_most, self._clock), job_row)
 
-    async def _count_jobs(self, query: JobQuery) -> int:
+    async def _count_jobs(self, query: JobQuery) -> SearchCount:
+        if _may_pause(query):
+            async with self._links.pooled(writes=False) as connection:
+                return await count_jobs(connection, query, self._clock)
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
         [(count,)] = await search(self._links, name, arguments, self._clock)
-        return int(count)
+        return SearchCount(count, is_whole=count < query.limit)
 
     async def _looked_for(self, by_rare: str, among_all: str, query: JobQuery) -> tuple[str, list[Any]]:
         """The statement that reads less, of two that find the same; and its parameters."""

@@ -12,11 +12,18 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.notices.rules import decode_rule, encode_rule
 from tickwise.adapters.store.postgres.openness import check_open
-from tickwise.adapters.store.postgres.records.audit import write_audit
+from tickwise.adapters.store.postgres.records.audit import is_effective, write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.rules import NoticeChannel, NoticeChannelKind, without_channel
-from tickwise.ports.store.notices import ChannelSecrets, channel_changed, channel_name_taken, check_channels
+from tickwise.ports.store.notices import (
+    MAX_CHANNEL_BACKLOG,
+    ChannelBacklog,
+    ChannelSecrets,
+    channel_changed,
+    channel_name_taken,
+    check_channels,
+)
 
 
 class NoticeChannels(Part):
@@ -80,6 +87,24 @@ class NoticeChannels(Part):
             await _leave_escalations(connection, namespace, channel_id)
             await write_audit(connection, audit)
         return True
+
+    async def wake(self, namespace: str, channel_id: UUID, *, audit: AuditEntry | None = None) -> NoticeChannel | None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
+            rests = await connection.fetchval(statement("channel_there"), namespace, channel_id)
+            if rests is None:
+                return None
+            await connection.execute(statement("channel_wake"), channel_id)
+            hurried = await connection.execute(statement("notices_hurry"), channel_id)
+            if rests or is_effective(hurried):
+                await write_audit(connection, audit)
+            return _channel(await connection.fetchrow(statement("channel_get"), channel_id))
+
+    async def backlog(self, channel_ids: Sequence[UUID]) -> Mapping[UUID, ChannelBacklog]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("channels_backlog"), list(channel_ids), MAX_CHANNEL_BACKLOG)
+        return {row["channel_id"]: ChannelBacklog(row["notices"], row["events"]) for row in rows}
 
     async def find(self, namespace: str, *, channel_ids: Sequence[UUID] | None = None) -> Sequence[NoticeChannel]:
         """See the port."""

@@ -58,6 +58,20 @@ SELECT channel_id, namespace, name, kind, settings, allow_private, created_by, v
        date_part('epoch', again_at) AS again_at, slow
 FROM tickwise.channels WHERE namespace = $1 AND ($2::uuid[] IS NULL OR channel_id = ANY($2)) ORDER BY name COLLATE "C"
 
+-- name: channel_there
+-- A channel of a namespace, locked; whether it rests or has rested. $1 namespace, $2 id.
+SELECT again_at IS NOT NULL AS rests FROM tickwise.channels WHERE namespace = $1 AND channel_id = $2 FOR UPDATE
+
+-- name: channels_backlog
+-- The notices that are due or were tried, and their events, of each of these channels, of which so many are looked at. $1 ids, $2 at most.
+SELECT c.channel_id, n.notices, n.events
+FROM unnest($1::uuid[]) AS c (channel_id)
+CROSS JOIN LATERAL (
+  SELECT count(*) AS notices, coalesce(sum(w.events), 0)::bigint AS events
+  FROM (SELECT events, due, tries FROM tickwise.notices
+        WHERE channel_id = c.channel_id AND state = 'waiting' AND sender IS NULL AND NOT is_test LIMIT $2) w
+  WHERE w.due <= tickwise.now() OR w.tries > 0) n
+
 -- name: channels_secrets
 -- Channels with their secrets, for senders. $1 ids.
 SELECT c.channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,

@@ -22,6 +22,8 @@ from tickwise.domain.notices.rules import Notice, NoticeChannelKind, NoticeState
 from tickwise.ports.store.notices import (
     FAILING_OF_NAMESPACE,
     FAILING_SENDS,
+    LINGER_SECONDS,
+    LINGERING_OF_NAMESPACE,
     SEND_LEASE_SECONDS,
     SENDS_OF_NAMESPACE,
     DueNotices,
@@ -72,7 +74,7 @@ class Notices(Part):
             await connection.execute(statement("notices_take_lock"))
             rows = await connection.fetch(
                 statement("notices_take"), sender, limit, SEND_LEASE_SECONDS, SENDS_OF_NAMESPACE, FAILING_OF_NAMESPACE,
-                FAILING_SENDS,
+                FAILING_SENDS, LINGER_SECONDS, LINGERING_OF_NAMESPACE,
             )  # fmt: skip
             exist = bool(rows) or await connection.fetchval(statement("channels_exist"))
         return DueNotices(sorted(map(_notice, rows), key=lambda each: (each.due, each.notice_id)), exist)
@@ -122,7 +124,9 @@ class Notices(Part):
         async with self._links.pooled(writes=False) as connection:
             rows = await connection.fetch(statement("notices_backlog"))
         found = {
-            NoticeChannelKind(row["kind"]): KindBacklog(row["waiting"], row["oldest_seconds"], row["failing"])
+            NoticeChannelKind(row["kind"]): KindBacklog(
+                row["waiting"], row["oldest_seconds"], row["failing"], row["resting"]
+            )
             for row in rows
         }
         return {kind: found.get(kind, KindBacklog(0, 0.0, 0)) for kind in NoticeChannelKind}

@@ -113,9 +113,10 @@ WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid I
 ORDER BY notice_id DESC LIMIT $7
 
 -- name: notices_backlog
--- Notices that are due or were tried, by the kind of their channel, and the channels whose newest try failed.
+-- Notices that are due or were tried, by the kind of their channel, the channels whose newest try failed, and those that rest.
 SELECT c.kind, coalesce(sum(n.waiting), 0)::bigint AS waiting, coalesce(max(n.seconds), 0) AS oldest_seconds,
-       count(*) FILTER (WHERE c.failed_at > c.delivered_at OR c.failed_at IS NOT NULL AND c.delivered_at IS NULL) AS failing
+       count(*) FILTER (WHERE c.failed_at > c.delivered_at OR c.failed_at IS NOT NULL AND c.delivered_at IS NULL) AS failing,
+       count(*) FILTER (WHERE c.again_at > tickwise.now()) AS resting
 FROM tickwise.channels c LEFT JOIN (
   SELECT channel_id, count(*) AS waiting, max(greatest(date_part('epoch', tickwise.now() - coalesce(tried_at, due)), 0)) AS seconds
   FROM tickwise.notices WHERE state = 'waiting' AND (due <= tickwise.now() OR tries > 0) GROUP BY channel_id

@@ -17,7 +17,7 @@ INSERT INTO tickwise.audit_unsealed (at, entry, namespace) SELECT at, entry, nam
 
 -- name: audit_find
 -- Entries, the newest first; 39 bytes for each id (`TARGET_BYTES`). $1 namespace, $2 since, $3 until, $4 caller, $5 action, $6 target, $7 and $8 time and number that they come
--- before, $9 how many, $10 the target as an id (NULL: it is none). NULL: any. `at` is the column, and none that is computed: its order is that
+-- before, $9 how many, $10 the target as an id (NULL: it is none), $11 and $12 time and number of the last one that is looked at. NULL: any. `at` is the column, and none that is computed: its order is that
 -- of the indexes.
 SELECT at, entry, date_part('epoch', at) AS seconds, namespace, action, caller_kind, caller_id, caller, address, request_id, target_kind,
        target, targets, before, after, detail,
@@ -28,6 +28,7 @@ WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_t
   AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
   AND ($6::text IS NULL OR target = $6 OR $10::uuid = ANY(targets))
   AND ($7::float8 IS NULL OR at <= to_timestamp($7) AND (at, entry) < (to_timestamp($7), $8::bigint))
+  AND ($11::float8 IS NULL OR at >= to_timestamp($11) AND (at, entry) >= (to_timestamp($11), $12::bigint))
 ORDER BY at DESC, entry DESC LIMIT $9
 
 -- name: audit_read
@@ -41,7 +42,25 @@ WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_t
   AND ($4::text IS NULL OR caller = $4) AND ($5::text IS NULL OR action = $5)
   AND ($6::text IS NULL OR target = $6 OR $10::uuid = ANY(targets))
   AND ($7::float8 IS NULL OR at >= to_timestamp($7) AND (at, entry) > (to_timestamp($7), $8::bigint))
+  AND ($11::float8 IS NULL OR at <= to_timestamp($11) AND (at, entry) <= (to_timestamp($11), $12::bigint))
 ORDER BY at, entry LIMIT $9
+
+-- name: audit_find_end
+-- The last entry of a look among the newest, by an index alone. $1 namespace, $2 since, $3 until, $4 and $5 time and number that they come
+-- before, $6 so many entries lie before it in the look. None: there are fewer.
+SELECT date_part('epoch', at) AS seconds, entry FROM (
+  SELECT at, entry FROM tickwise.audit
+  WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
+    AND ($4::float8 IS NULL OR at <= to_timestamp($4) AND (at, entry) < (to_timestamp($4), $5::bigint))
+  ORDER BY at DESC, entry DESC OFFSET $6 LIMIT 1) e
+
+-- name: audit_read_end
+-- The last entry of a look among the oldest. The parameters as in `audit_find_end`, but that they come after $4 and $5.
+SELECT date_part('epoch', at) AS seconds, entry FROM (
+  SELECT at, entry FROM tickwise.audit
+  WHERE ($1::text IS NULL OR namespace = $1) AND ($2::float8 IS NULL OR at >= to_timestamp($2)) AND ($3::float8 IS NULL OR at < to_timestamp($3))
+    AND ($4::float8 IS NULL OR at >= to_timestamp($4) AND (at, entry) > (to_timestamp($4), $5::bigint))
+  ORDER BY at, entry OFFSET $6 LIMIT 1) e
 
 -- name: audit_writers
 -- The transactions that write to this database, or wait for a lock to do so, and when they began; NULL where the server does not show it,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -40,8 +41,9 @@ from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.clock import Clock
 from tickwise.ports.paging import Page, SearchPlace
-from tickwise.ports.store import JobQuery, JobRow
+from tickwise.ports.store import JobQuery, JobRow, SearchCount
 from tickwise.ports.store.placement import LASTING_TYPES
+from tickwise.ports.store.searches import COUNT_LOOKS
 
 LOOKED_JOBS: Final = 5_000
 """Jobs of all kinds."""
@@ -52,6 +54,8 @@ LOOKED_MARKED: Final = 2_000
 FEW_JOBS: Final = 1_000
 """The most jobs of a set."""
 NO_SETS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType({})
+_COUNTED: Final[Any] = None
+"""In the place of a row, in a page that is only counted."""
 _TRIGRAM: Final = re.compile(r"[A-Za-z0-9]{3}")
 _PART: Final = re.compile(r"\{(source|candidates)\}")
 MARKS: Final = {
@@ -101,7 +105,9 @@ def look_text(source: str, *, is_ordered: bool) -> str:
 class JobWalk:
     """One call of a search that may pause."""
 
-    def __init__(self, connection: asyncpg.Connection, query: JobQuery, clock: Clock) -> None:
+    def __init__(self, connection: asyncpg.Connection, query: JobQuery, clock: Clock, *, counts: bool = False) -> None:
+        """`counts`: the pages have the number of their jobs, and none of these."""
+        self._counts = counts
         self._connection = connection
         self._query = query
         self._clock = clock
@@ -115,6 +121,8 @@ class JobWalk:
     async def page(self) -> Page[JobRow]:
         """A page that tells its caller where the search goes on."""
         query = self._query
+        if query.keeps_order:
+            return await self._along(self._source() or self._newest(), is_one_time=None, sets=self._sets())
         if query.is_rest:
             return await self._along(self._newest(), is_one_time=True)
         if query.rest_from is not None:
@@ -267,6 +275,10 @@ class JobWalk:
         """The page of those of the jobs that match. It pauses at `goes_on` if it is not full."""
         query = self._query
         some = jobs if self._is_derived else jobs[: query.limit]
+        if self._counts:
+            page = Page[JobRow]([_COUNTED] * await self._number(some))
+            page.paused_at = None if page.is_full(query.limit) else goes_on
+            return page
         ids, places = [job.job_id for job in some], [job.place for job in some]
         window = [query.next_run_after, query.next_run_before]
         asked = [query.namespace, ids, places, self._statuses or None, *window, query.limit, query.bytes_most]
@@ -275,6 +287,41 @@ class JobWalk:
         if not page.is_full(query.limit):
             page.paused_at = goes_on
         return page
+
+    async def whole(self, most: int) -> int | None:
+        """The number of the jobs of the search, if an index knows all of them, and they are at most so many."""
+        few = await self._few(self._sets(), self._before, most=most)
+        return None if few is None else await self._number(few)
+
+    async def _number(self, jobs: Sequence[Job]) -> int:
+        """The number of those of the jobs that match, up to the limit."""
+        if not jobs or not self._is_derived:
+            return len(jobs)
+        query = self._query
+        window = [query.next_run_after, query.next_run_before]
+        asked = [query.namespace, [job.job_id for job in jobs], self._statuses or None, *window, query.limit]
+        [row] = await fetched(self._connection, statement("jobs_picked_count"), asked, self._clock, KEPT_PLAN)
+        number: int = row["number"]
+        return number
+
+
+async def count_jobs(connection: asyncpg.Connection, query: JobQuery, clock: Clock) -> SearchCount:
+    """Count the jobs of a search that may pause."""
+    whole = await JobWalk(connection, query, clock, counts=True).whole(query.limit - 1)
+    if whole is not None:
+        return SearchCount(whole, is_whole=True)
+    number = 0
+    for _ in range(COUNT_LOOKS):
+        left = query.limit - number
+        page = await JobWalk(connection, replace(query, limit=left), clock, counts=True).page()
+        number += len(page)
+        if page.is_full(left):
+            break
+        if page.paused_at is None:
+            return SearchCount(number, is_whole=True)
+        before, is_rest, rest_from = page.paused_at
+        query = replace(query, before=before, is_rest=is_rest, rest_from=rest_from)
+    return SearchCount(number, is_whole=False)
 
 
 def asked_statuses(query: JobQuery) -> tuple[JobStatus, ...]:

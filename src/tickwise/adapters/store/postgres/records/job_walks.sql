@@ -130,6 +130,20 @@ LEFT JOIN LATERAL (SELECT * FROM tickwise.jobs j WHERE j.job_id = c.job_id OFFSE
 -- True if the index of names is there.
 SELECT count(*) > 0 FROM pg_index i WHERE i.indexrelid = to_regclass('tickwise.jobs_names') AND i.indisvalid
 
+-- name: jobs_picked_count
+-- The number of these jobs that have a status and a next fire, up to a limit. $1 namespace, $2 jobs, $3 statuses, $4 and $5 window of next fires,
+-- $6 limit. Planned once.
+SELECT count(*) AS number FROM (
+  SELECT FROM unnest($2::uuid[]) AS w (job_id)
+  CROSS JOIN LATERAL (
+    SELECT FROM tickwise.jobs_shown j
+    WHERE j.job_id = w.job_id AND j.namespace = $1
+      AND ($3::text[] IS NULL OR j.status = ANY($3))
+      AND ($4::float8 IS NULL OR j.next_run_at >= $4)
+      AND ($5::float8 IS NULL OR j.next_run_at < $5)
+    OFFSET 0) j
+  LIMIT $6) s
+
 -- name: jobs_picked
 -- These jobs in this order, as `jobs_list` has them. $1 namespace, $2 jobs, $3 their places, $4 statuses, $5 and $6 window of next fires, $7 limit.
 -- Planned once.

@@ -29,6 +29,7 @@ from tickwise.domain.callers import Asker
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import (
+    NO_TEXT,
     EndedOperation,
     LetterQuery,
     LetterResolution,
@@ -42,9 +43,11 @@ from tickwise.ports.store import (
     Receipt,
     Replay,
     RunQuery,
+    SearchCount,
     Settled,
     Settlement,
 )
+from tickwise.ports.store.searches import COUNT_LOOKS
 
 _KEPT: Final = frozenset({Settled.SETTLED, Settled.REPEATED})
 _LETTER_COLUMNS: Final = frozenset(field.name for field in fields(LetterRow)) - {"run", "status", "resolution"}
@@ -127,11 +130,29 @@ class LetterSearches(Part):
             page.paused_at = goes_on
         return page
 
-    async def _count_letters(self, query: LetterQuery) -> int:
+    async def _count_letters(self, query: LetterQuery) -> SearchCount:
         async with self._links.pooled(writes=False) as connection:
+            if query.may_pause and query.error_group is None:
+                return await self._counted_in_looks(connection, query)
             asked = await self._letters_asked(connection, query)
             count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
-        return count
+        return SearchCount(count, is_whole=count < query.limit)
+
+    async def _counted_in_looks(self, connection: asyncpg.Connection, query: LetterQuery) -> SearchCount:
+        number = 0
+        for _ in range(COUNT_LOOKS):
+            left = min(query.limit - number, LOOKED_LETTERS)
+            page = await self._letters_in_looks(connection, replace(query, limit=left, bytes_most=None, texts=NO_TEXT))
+            number += len(page)
+            if number >= query.limit:
+                break
+            if page.is_full(left):
+                query = replace(query, before=page[-1].run.run_id)
+            elif page.paused_at is None:
+                return SearchCount(number, is_whole=True)
+            else:
+                query = replace(query, before=page.paused_at.before)
+        return SearchCount(number, is_whole=False)
 
     async def _letters_asked(self, connection: asyncpg.Connection, query: LetterQuery) -> list[Any]:
         """The parameters of the statements `letters_list` and `letters_count`. Few jobs are named one by one: then

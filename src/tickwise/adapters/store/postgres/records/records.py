@@ -14,7 +14,7 @@ import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.run_walks import RunWalk, ids_within, texts_of
+from tickwise.adapters.store.postgres.records.run_walks import RunWalk, count_runs, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
     connected,
@@ -38,6 +38,7 @@ from tickwise.ports.store import (
     Page,
     RunQuery,
     RunRow,
+    SearchCount,
     StoreStats,
     Tally,
 )
@@ -100,11 +101,13 @@ class RunSearches(Part):
             page.paused_at = goes_on
         return page
 
-    async def _count_runs(self, query: RunQuery) -> int:
+    async def _count_runs(self, query: RunQuery) -> SearchCount:
         async with self._links.pooled(writes=False) as connection:
+            if query.may_pause and not query.ids:
+                return await count_runs(connection, query, self._clock)
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
-        return int(count)
+        return SearchCount(count, is_whole=count < query.limit)
 
     async def _searched_for(self, connection: asyncpg.Connection, query: RunQuery) -> list[Any]:
         """The parameters of the statements `runs_list` and `runs_count`. Few jobs that have the labels are named one by

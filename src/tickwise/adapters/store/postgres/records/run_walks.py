@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -36,7 +37,8 @@ from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.clock import Clock
 from tickwise.ports.paging import SearchPlace
-from tickwise.ports.store import JobQuery, LetterQuery, RunQuery, RunText
+from tickwise.ports.store import JobQuery, LetterQuery, RunQuery, RunText, SearchCount
+from tickwise.ports.store.searches import COUNT_LOOKS
 
 LOOKED_RUNS: Final = 40_000
 """Runs that are looked at by themselves. A window of due times is looked for among ids from ten minutes after it on."""
@@ -116,6 +118,8 @@ class RunWalk:
         ):
             return FoundIds((), None)
         few = await self._few_jobs()
+        if query.keeps_order and few is not None and not few.is_all:
+            few = None
         if few is None or query.is_rest:
             known = () if few is None else few.jobs
             found = await self._along(self._source(), known)
@@ -223,6 +227,21 @@ class RunWalk:
         states = [CODES[state] for state in self._states] or None
         asked = [query.namespace, runs, states, *texts_of(query), query.limit, query.bytes_most]
         return await fetched(self._connection, bounded("runs_picked"), asked, self._clock, KEPT_PLAN)
+
+
+async def count_runs(connection: asyncpg.Connection, query: RunQuery, clock: Clock) -> SearchCount:
+    """Count the runs of a search that may pause."""
+    number = 0
+    for _ in range(COUNT_LOOKS):
+        left = query.limit - number
+        found = await RunWalk(connection, replace(query, limit=left), clock).runs()
+        number += min(len(found.runs), left)
+        if len(found.runs) >= left:
+            break
+        if found.goes_on is None:
+            return SearchCount(number, is_whole=True)
+        query = replace(query, before=found.goes_on.before, is_rest=found.goes_on.is_rest)
+    return SearchCount(number, is_whole=False)
 
 
 class FewJobs(NamedTuple):

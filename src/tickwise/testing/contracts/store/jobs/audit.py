@@ -353,6 +353,22 @@ class AuditSearchContract(StoreContract):
             targets = [row.target for row in found]
             assert targets == (list("01234") if ascending else list("43210"))
 
+    async def test_a_search_that_may_pause_comes_to_each_entry(self, store: Store) -> None:
+        """Once, in both directions, behind the pages and the places at which it paused."""
+        await store.audit.add([entry(target=str(number % 2)) for number in range(7)])
+        for ascending in (True, False):
+            found, beyond, more = list[AuditRow](), None, True
+            while more:
+                query = AuditQuery(
+                    namespace="default", target="0", ascending=ascending, beyond=beyond, limit=3, may_pause=True
+                )
+                page = await store.audit.find(query)
+                found += page[:2]
+                beyond = page.place_after(2)
+                more = beyond is not None
+            entries = [row.entry for row in found]
+            assert (4, sorted(set(entries), reverse=not ascending)) == (len(entries), entries)
+
     async def test_contents_are_cut_as_the_list_is(self, store: Store, make: Factory) -> None:
         """Before the entry with which they hold more, and one at least; a page says so."""
         ids = [make.identifier() for _ in range(100)]

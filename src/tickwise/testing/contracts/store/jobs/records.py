@@ -205,6 +205,8 @@ class ListingsContract(StoreContract):
         assert sorted(row.name for row in seen) == ["job 0", "job 2", "job 4"]
         assert [row.listed for row in seen] == sorted((row.listed for row in seen), reverse=True)
         assert await store.searches.count(replace(query, limit=10)) == 3
+        for limit, is_whole in ((10, True), (2, False)):
+            assert (await store.searches.count(replace(query, limit=limit, may_pause=True))).is_whole is is_whole
 
     async def test_jobs_are_found_by_their_derived_status(self, store: Store, make: Factory) -> None:
         """Each of the five, a pause that is over counted as none; pages are full though others lie between."""

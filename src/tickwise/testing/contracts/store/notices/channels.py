@@ -100,6 +100,39 @@ class ChannelsContract(StoreContract):
         rows = await store.audit.find(AuditQuery(namespace="default"))
         assert ["add", "change", "remove"] == sorted(str(row.target) for row in rows)
 
+    async def test_a_channel_that_rests_is_tried_when_a_person_asks(self, store: Store, make: Factory) -> None:
+        """With what waits for another try. Its failures stay; where nothing waits or rests, nothing is audited."""
+        to = await store.channels.add(channel(make), {})
+        for _ in range(2):
+            await store.notices.add(notice(make, to, rule_id=make.identifier(), events=3))
+        [held], _ = await store.notices.due("one", 9)
+        away = SettledNotice(held.notice_id, NoticeState.WAITING, "away", 900.0, rest_seconds=600.0)
+        await store.notices.settle("one", [away])
+        assert [] == (await store.notices.due("one", 9)).notices
+        assert await store.channels.wake("*", to.channel_id) is None
+        woken = await store.channels.wake("default", to.channel_id, audit=entry("wake"))
+        assert woken is not None
+        assert (woken.again_at, woken.failures, woken.error) == (None, 1, "away")
+        [first], _ = await store.notices.due("one", 9)
+        await store.notices.settle("one", [SettledNotice(first.notice_id, NoticeState.DELIVERED)])
+        [second], _ = await store.notices.due("one", 9)
+        assert held.notice_id in (first.notice_id, second.notice_id)
+        await store.channels.wake("default", to.channel_id, audit=entry("again"))
+        assert ["wake"] == [row.target for row in await store.audit.find(AuditQuery(namespace="default"))]
+
+    async def test_the_backlog_of_a_channel_is_what_is_due_or_was_tried(self, store: Store, make: Factory) -> None:
+        """Not what a sender has, what a group holds back, and no test."""
+        to, idle = [await store.channels.add(channel(make, name), {}) for name in ("ops", "idle")]
+        held = await store.notices.add(notice(make, to, events=100, due=make.now - 900.0))
+        assert [held.notice_id] == [each.notice_id for each in (await store.notices.due("one", 9)).notices]
+        for events, fields in ((3, {}), (4, {"due": make.now - 5.0}), (50, {"due": make.now + 900.0})):
+            await store.notices.add(notice(make, to, rule_id=make.identifier(), events=events, **fields))
+        await store.notices.add(notice(make, to, is_test=True))
+        ids = [to.channel_id, idle.channel_id]
+        assert {ids[0]: (2, 7), ids[1]: (0, 0)} == await store.channels.backlog(ids)
+        await store.notices.settle("one", [SettledNotice(held.notice_id, NoticeState.WAITING, "away", 600.0)])
+        assert (3, 107) == (await store.channels.backlog(ids))[ids[0]]
+
     async def test_a_namespace_has_a_bounded_number_of_channels(self, store: Store, make: Factory) -> None:
         """One more is refused, and none of another namespace."""
         for number in range(MAX_CHANNELS):

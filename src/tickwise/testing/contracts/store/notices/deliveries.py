@@ -21,7 +21,13 @@ from tickwise.domain.notices.rules import (
 )
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import SEND_LEASE_SECONDS, KindBacklog, NoticeQuery, SettledNotice, Store
-from tickwise.ports.store.notices import FAILING_OF_NAMESPACE, FAILING_SENDS, SENDS_OF_NAMESPACE
+from tickwise.ports.store.notices import (
+    FAILING_OF_NAMESPACE,
+    FAILING_SENDS,
+    LINGER_SECONDS,
+    LINGERING_OF_NAMESPACE,
+    SENDS_OF_NAMESPACE,
+)
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.factories import Factory
 
@@ -157,6 +163,25 @@ class FairNoticesContract(StoreContract):
         await store.notices.settle("one", [SettledNotice(ended.notice_id, NoticeState.DELIVERED)])
         assert ["default"] == [each.namespace for each in await self.taken(other, "two", 16)]
 
+    async def test_what_is_held_for_long_has_no_turn(self, store: Store, other: Store, make: Factory) -> None:
+        """Receivers that hang for the first time hold up others of their namespace for two seconds, however many they
+        are. So many linger at once, and no more."""
+        await self.channels(store, make, 40, due=900.0)
+        most, counts = SENDS_OF_NAMESPACE + LINGERING_OF_NAMESPACE, list[int]()
+        while sum(counts) < most:
+            counts.append(len(await self.taken(store, "one", 16)))
+            assert await self.taken(other, "two", 16) == []
+            await self.shift(store, LINGER_SECONDS + 0.1)
+        assert counts == [SENDS_OF_NAMESPACE] * (most // SENDS_OF_NAMESPACE)
+        assert await self.taken(other, "two", 16) == []
+
+    async def test_channels_that_failed_and_linger_have_no_turn(self, store: Store, make: Factory) -> None:
+        """One that hangs again holds up others that failed for two seconds."""
+        await self.fail(store, make, await self.channels(store, make, 8))
+        for _ in range(3):
+            assert len(await self.taken(store, "one", 16)) == FAILING_OF_NAMESPACE
+            await self.shift(store, LINGER_SECONDS + 0.1)
+
     async def test_namespaces_take_turns(self, store: Store, make: Factory) -> None:
         """The one with the fewest under way comes first, though its notice is due for the shortest time."""
         for namespace, due in (("team-a", 900.0), ("team-b", 600.0), ("team-c", 1.0)):
@@ -232,12 +257,14 @@ class SettledNoticesContract(StoreContract):
         mail = await store.channels.add(channel(make, "mail", kind=NoticeChannelKind.EMAIL), {})
         await store.notices.add(notice(make, mail, due=make.now + 3_600.0))
         await store.notices.add(notice(make, mail, rule_id=make.identifier(), due=make.now - 600.0))
-        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.WAITING, "500", 900.0)])
+        away = SettledNotice(taken.notice_id, NoticeState.WAITING, "500", 900.0, rest_seconds=900.0)
+        await store.notices.settle("one", [away])
         await self.shift(store, 60.0)
         found = await store.notices.backlog()
         assert found.keys() == none.keys()
         hook, mails = found[NoticeChannelKind.WEBHOOK], found[NoticeChannelKind.EMAIL]
         assert ((1, 1), (1, 0)) == ((hook.waiting, hook.failing), (mails.waiting, mails.failing))
+        assert (hook.resting, mails.resting) == (1, 0)
         assert 60.0 <= hook.oldest_seconds < 90.0
         assert 660.0 <= mails.oldest_seconds < 690.0
         await self.shift(store, 900.0)

@@ -1,11 +1,17 @@
 -- name: notices_take
 -- Take notices that are due: one of each channel, none of a channel of which one is held. Namespaces take turns, the one with the fewest
--- that are held first; channels whose newest try failed or took long come last, and of those that rest tests alone are taken. $1 sender, $2 at most, $3 seconds of the lease, $4 of a namespace,
--- $5 of channels of a namespace that failed, $6 of channels that failed, of the sender.
+-- first; channels whose newest try failed or took long come last, and of those that rest tests alone are taken. What is held for longer than
+-- $7 seconds lingers, and has no turn. $1 sender, $2 at most, $3 seconds of the lease, $4 of a namespace, $5 of channels of a namespace that
+-- failed, $6 of channels that failed, of the sender, $8 of a namespace that linger without a turn.
 WITH held AS MATERIALIZED (
-  SELECT n.namespace, n.sender, n.channel_id, coalesce(c.slow OR c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed
+  SELECT n.namespace, n.sender, n.channel_id, coalesce(c.slow OR c.failed_at > coalesce(c.delivered_at, '-infinity'), false) AS failed,
+         n.leased_until - $3::float8 * interval '1 second' < tickwise.now() - $7::float8 * interval '1 second' AS lingers
   FROM tickwise.notices n LEFT JOIN tickwise.channels c ON c.channel_id = n.channel_id
   WHERE n.state = 'waiting' AND n.sender IS NOT NULL AND n.leased_until > tickwise.now()),
+turns AS MATERIALIZED (
+  SELECT namespace, count(*) FILTER (WHERE NOT lingers) + greatest(count(*) FILTER (WHERE lingers) - $8, 0) AS held,
+         count(*) FILTER (WHERE failed AND NOT lingers) AS held_failed
+  FROM held GROUP BY namespace),
 due AS (
   SELECT DISTINCT ON (channel_id) channel_id, namespace, due, notice_id FROM tickwise.notices
   WHERE state = 'waiting' AND due <= tickwise.now() AND channel_id NOT IN (SELECT channel_id FROM held)
@@ -17,14 +23,14 @@ asked AS (
 placed AS (
   SELECT namespace, due, notice_id, failed,
     row_number() OVER (PARTITION BY namespace ORDER BY failed, due, notice_id)
-      + (SELECT count(*) FROM held h WHERE h.namespace = a.namespace) AS place,
+      + coalesce((SELECT t.held FROM turns t WHERE t.namespace = a.namespace), 0) AS place,
     row_number() OVER (PARTITION BY namespace, failed ORDER BY due, notice_id)
-      + (SELECT count(*) FROM held h WHERE h.namespace = a.namespace AND h.failed) AS place_failed
+      + coalesce((SELECT t.held_failed FROM turns t WHERE t.namespace = a.namespace), 0) AS place_failed
   FROM asked a),
 shared AS (
   SELECT due, notice_id, failed, place,
     row_number() OVER (PARTITION BY failed ORDER BY place, due, notice_id)
-      + (SELECT count(*) FROM held h WHERE h.sender = $1 AND h.failed) AS turn
+      + (SELECT count(*) FROM held h WHERE h.sender = $1 AND h.failed AND NOT h.lingers) AS turn
   FROM placed WHERE place <= $4 AND (NOT failed OR place_failed <= $5)),
 chosen AS (
   SELECT notice_id FROM tickwise.notices WHERE notice_id IN (
