@@ -203,8 +203,7 @@ def row_of(state: State, run_id: UUID) -> RunRow | None:
 
 def with_texts(row: RunRow, texts: frozenset[RunText]) -> RunRow:
     """The run with these of its large texts only."""
-    return replace(
-        row,
+    return row._replace(
         definition=row.definition if RunText.DEFINITION in texts else None,
         result=row.result if RunText.RESULT in texts else None,
     )

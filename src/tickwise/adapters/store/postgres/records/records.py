@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -50,10 +49,6 @@ MAX_INCIDENTS: Final = 100
 
 FAILED_ALONE: Final = (RunState.FAILED,)
 """The states of a search for what failed, which people ask for first."""
-
-_RUN_COLUMNS: Final = tuple({field.name for field in fields(RunRow)} - {"state", "cancel", "ready_at"})
-_run_values: Final = itemgetter(*_RUN_COLUMNS)
-
 
 class RunRecords(Part):
     """`RunStore.get` and `RunStore.attempts` of the port."""
@@ -238,7 +233,7 @@ async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]
         row["run_id"]: CancelRow(asked_at=row["asked_at"], heard_at=row["heard_at"], error=row["error"])
         for row in await connection.fetch(statement("requests_of"), held)
     }
-    return [replace(run, cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
+    return [run._replace(cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
 
 
 def run_row(row: Mapping[str, Any]) -> RunRow:
@@ -246,6 +241,32 @@ def run_row(row: Mapping[str, Any]) -> RunRow:
     cancel = None
     if row["cancel_asked"] is not None:
         cancel = CancelRow(asked_at=row["cancel_asked"], heard_at=row["cancel_heard"], error=row["cancel_error"])
-    ready_at = None if row["ready_at"] == math.inf else row["ready_at"]
-    values = zip(_RUN_COLUMNS, _run_values(row), strict=True)
-    return RunRow(**dict(values), state=STATES[row["state"]], cancel=cancel, ready_at=ready_at)
+    return RunRow(
+        run_id=row["run_id"],
+        job_id=row["job_id"],
+        namespace=row["namespace"],
+        state=STATES[row["state"]],
+        trigger=row["trigger"],
+        due_at=row["due_at"],
+        queued_at=row["queued_at"],
+        dispatched_at=row["dispatched_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        ready_at=None if row["ready_at"] == math.inf else row["ready_at"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        executor=row["executor"],
+        reason=row["reason"],
+        error=row["error"],
+        result=row["result"],
+        origin=row["origin"],
+        definition=row["definition"],
+        nominal_at=row["nominal_at"],
+        blocked=row["blocked"],
+        limit_key=row["limit_key"],
+        paced=row["paced"],
+        cancel=cancel,
+        occurrences=row["occurrences"],
+        until=row["until"],
+    )
