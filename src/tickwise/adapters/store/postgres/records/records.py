@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.run_walks import RunWalk, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
+    conditions_of,
     connected,
     labelled_jobs,
     labels_asked,
@@ -177,24 +177,16 @@ LIST: Final = "runs_list"
 
 def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
-    plain = RunQuery(
-        namespace=query.namespace,
-        job_id=query.job_id,
-        before=query.before,
-        limit=query.limit,
-        bytes_most=query.bytes_most,
-        texts=query.texts,
-        may_pause=query.may_pause,
-    )
-    asked = replace(query, states=tuple(query.states), triggers=tuple(query.triggers))
+    is_common = query.namespace == DEFAULT_NAMESPACE
+    conditions = conditions_of(query)
     newest: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
-    if asked == replace(plain, job_id=None, states=FAILED_ALONE) and query.namespace == DEFAULT_NAMESPACE:
+    if conditions == {"states"} and is_common and tuple(query.states) == FAILED_ALONE:
         return "runs_newest_failed", newest
-    if asked != plain:
-        return None
-    if query.job_id is not None:
+    if conditions == {"job_id"}:
         return "runs_newest_of_job", [*newest, query.job_id]
-    return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest
+    if conditions:
+        return None
+    return "runs_newest" if is_common else "runs_newest_of", newest
 
 
 def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence[str] | None = None) -> list[Any]:
