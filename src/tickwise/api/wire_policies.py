@@ -21,6 +21,7 @@ from tickwise.documents.definition import (
     RetryOn,
 )
 
+
 class ClockChangesView(ClockChanges, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
     """The handling of times that the clock skips or shows twice, for a CRON schedule; null: as Debian's cron does."""
 

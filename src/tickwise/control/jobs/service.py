@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -171,7 +171,7 @@ class JobService:
             for row, definition in jobs
         ]
 
-    async def _channels(self, namespace: str) -> Set[str]:
+    async def _channels(self, namespace: str) -> set[str]:
         """The names of the channels of a namespace."""
         return {channel.name for channel in await self._context.store.channels.find(namespace)}
 
@@ -215,7 +215,7 @@ class JobService:
         return None if "\0" in key else await self._context.store.jobs.get(who.namespace, key)
 
 
-def _untold(names: Sequence[str], there: Set[str]) -> tuple[str, ...]:
+def _untold(names: Sequence[str], there: set[str]) -> tuple[str, ...]:
     """The warning about channels of `notify` that were removed."""
     gone = [repr(name) for name in names if name not in there]
     if not gone:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window

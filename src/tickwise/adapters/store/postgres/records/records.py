@@ -50,6 +50,7 @@ MAX_INCIDENTS: Final = 100
 FAILED_ALONE: Final = (RunState.FAILED,)
 """The states of a search for what failed, which people ask for first."""
 
+
 class RunRecords(Part):
     """`RunStore.get` and `RunStore.attempts` of the port."""
 

@@ -98,13 +98,13 @@ def conditions_of(query: JobQuery | RunQuery) -> frozenset[str]:
     they come as a list or as a tuple."""
     return frozenset(
         name
-        for name, unset in _unset(type(query))
+        for name, unset in _unset(type(query))  # type: ignore[arg-type]  # a frozen dataclass's class is hashable
         if (value := getattr(query, name)) != unset and not (isinstance(unset, tuple) and len(value) == 0)
     )
 
 
 @cache
-def _unset(query: type[JobQuery] | type[RunQuery]) -> tuple[tuple[str, Any], ...]:
+def _unset(query: type[JobQuery | RunQuery]) -> tuple[tuple[str, Any], ...]:
     """The fields that may be conditions, each with the value that it has where it is none."""
     plain = query(namespace="")
     return tuple((each.name, getattr(plain, each.name)) for each in fields(query) if each.name not in _NO_CONDITIONS)
