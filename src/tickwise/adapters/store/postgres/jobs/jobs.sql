@@ -28,7 +28,7 @@ SELECT * FROM (
 ORDER BY listed DESC LIMIT $3
 
 -- name: jobs_newest_of
--- The same of a namespace other than `default`, by its index. The parameters as in `jobs_newest`.
+-- Candidates of a page: the newest jobs of a namespace other than `default`, by its index. The parameters as in `jobs_newest`.
 SELECT * FROM (
   (SELECT j.*, j.job_id AS listed FROM tickwise.jobs j
    WHERE j.namespace = $1 AND j.namespace <> 'default' AND j.job_id < $2
