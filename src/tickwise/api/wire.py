@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 from uuid import UUID
 
@@ -21,8 +21,7 @@ from tickwise.api.wire_policies import (
     MisfireView,
     RateView,
     RetryView,
-    retry_view,
-    whole,
+    decode_answered,
 )
 from tickwise.control.jobs.changes import ChangeResult
 from tickwise.control.jobs.next_run import next_run_of
@@ -30,7 +29,6 @@ from tickwise.control.runs.artefacts import RunArtefacts
 from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
-from tickwise.documents.definition import decode_definition
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -62,10 +60,14 @@ SHOWN_TASKS: Final = 1_024
 """Tasks of at most this size whose answered form is kept. Lists are read again and again: masking was half of what
 the view of such a job took."""
 
+KEPT_TIMES: Final = 8_192
+"""Several fields of a run have one instant, and lists are read again and again."""
+
 encode = msgspec.json.Encoder().encode
 _HTTP: Final = HTTP.encode()
 
 
+@lru_cache(maxsize=KEPT_TIMES)
 def time_of(instant: float) -> datetime:
     """An instant as it is written; exact to the microsecond, in any year."""
     if 0.0 <= instant < _EXACT_BELOW:
@@ -109,7 +111,7 @@ class JobView(msgspec.Struct, kw_only=True):
     window_seconds: float
     misfire: MisfireView
     overlap: Overlap
-    calendars: list[CalendarUseView]
+    calendars: Sequence[CalendarUseView]
     planned_at: Instant | None
     """Since when its schedule counts: its creation, or the last change of it."""
     task: StoredTaskObject
@@ -161,7 +163,7 @@ _text_shown: Final = lru_cache(maxsize=SHOWN_TASKS)(_masked_text)
 
 def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> JobView:
     """A job as it is answered."""
-    said = decode_definition(row.definition)
+    said = decode_answered(row.definition)
     return JobView(
         job_id=row.job_id,
         namespace=row.namespace,
@@ -178,12 +180,12 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         start_at=time_or_none(said.start_at),
         end_at=time_or_none(said.end_at),
         max_runs=said.max_runs,
-        dst=whole(ClockChangesView, said.dst),
+        dst=said.dst,
         jitter_seconds=said.jitter_seconds,
         window_seconds=said.window_seconds,
-        misfire=whole(MisfireView, said.misfire),
+        misfire=said.misfire,
         overlap=said.overlap,
-        calendars=[whole(CalendarUseView, use) for use in said.calendars],
+        calendars=said.calendars,
         planned_at=time_or_none(said.planned_at),
         task=task_shown(said.task),
         task_id=said.task_id,
@@ -194,10 +196,10 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],
         priority=row.lane.priority,
-        limits=whole(LimitsView, said.limits),
-        retry=retry_view(said.retry),
-        concurrency=None if said.concurrency is None else whole(ConcurrencyView, said.concurrency),
-        rate=None if said.rate is None else whole(RateView, said.rate),
+        limits=said.limits,
+        retry=said.retry,
+        concurrency=said.concurrency,
+        rate=said.rate,
         then=said.then,
         on_failure=said.on_failure,
         notify=said.notify,
@@ -355,46 +357,42 @@ class RunDetailView(RunView, kw_only=True):
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
 
 
-def _run_fields(row: RunRow) -> dict[str, Any]:
-    stages = (row.queued_at, row.dispatched_at, row.started_at, row.ended_at)
-    return {
-        "run_id": row.run_id,
-        "status": row.state,
-        "start_time": time_or_none(row.started_at),
-        "end_time": time_or_none(row.ended_at),
-        "modified_time": time_of(max(stage for stage in stages if stage is not None)),
-        "attempt_number": row.attempt,
-        "executor_id": None if row.executor is None else str(row.executor),
-        "error_message": row.error,
-        "log_url": None if row.attempt == 0 else f"{API}/runs/{row.run_id}/logs",
-        "job_id": row.job_id,
-        "trigger": _TRIGGERS.get(row.trigger, str(row.trigger)),
-        "nominal_time": time_of(row.nominal_at),
-        "due_time": time_of(row.due_at),
-        "queued_time": time_of(row.queued_at),
-        "dispatched_time": time_or_none(row.dispatched_at),
-        "ready_time": None if row.state in FINAL else time_or_none(row.ready_at),
-        "reason": row.reason,
-        "result": None if row.result is None else msgspec.Raw(row.result.encode()),
-        "failures": row.failures,
-        "crashes": row.crashes,
-        "waiting": row.blocked,
-        "waits_for_slot": row.blocked and row.limit_key is not None,
-        "limit_key": row.limit_key,
-        "paced": row.paced,
-        "cancel": _cancel_view(row),
-        "occurrences": row.occurrences,
-        "until": time_or_none(row.until),
-        "retry_of": row.origin if row.trigger == Trigger.RETRY else None,
-        "backfill_id": row.origin if row.trigger == Trigger.BACKFILL else None,
-        "started_by": row.origin if row.trigger == Trigger.SEQUENCE else None,
-        "origin": row.origin,
-    }
-
-
 def run_view(row: RunRow) -> RunView:
     """A run as it is listed."""
-    return RunView(**_run_fields(row))
+    queued, dispatched, started, ended = row.queued_at, row.dispatched_at, row.started_at, row.ended_at
+    return RunView(
+        run_id=row.run_id,
+        status=row.state,
+        start_time=time_or_none(started),
+        end_time=time_or_none(ended),
+        modified_time=time_of(max(queued, dispatched or queued, started or queued, ended or queued)),
+        attempt_number=row.attempt,
+        executor_id=None if row.executor is None else str(row.executor),
+        error_message=row.error,
+        log_url=None if row.attempt == 0 else f"{API}/runs/{row.run_id}/logs",
+        job_id=row.job_id,
+        trigger=_TRIGGERS.get(row.trigger, str(row.trigger)),
+        nominal_time=time_of(row.nominal_at),
+        due_time=time_of(row.due_at),
+        queued_time=time_of(queued),
+        dispatched_time=time_or_none(dispatched),
+        ready_time=None if row.state in FINAL else time_or_none(row.ready_at),
+        reason=row.reason,
+        result=None if row.result is None else msgspec.Raw(row.result.encode()),
+        failures=row.failures,
+        crashes=row.crashes,
+        waiting=row.blocked,
+        waits_for_slot=row.blocked and row.limit_key is not None,
+        limit_key=row.limit_key,
+        paced=row.paced,
+        cancel=_cancel_view(row),
+        occurrences=row.occurrences,
+        until=time_or_none(row.until),
+        retry_of=row.origin if row.trigger == Trigger.RETRY else None,
+        backfill_id=row.origin if row.trigger == Trigger.BACKFILL else None,
+        started_by=row.origin if row.trigger == Trigger.SEQUENCE else None,
+        origin=row.origin,
+    )
 
 
 def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDetailView:
@@ -402,7 +400,7 @@ def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDet
     row = details.row
     payload, size, source = received_payload(details)
     return RunDetailView(
-        **_run_fields(row),
+        **msgspec.structs.asdict(run_view(row)),
         redriven_as=details.redriven_as,
         payload=payload,
         payload_bytes=size,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -126,7 +125,7 @@ async def test_a_job_that_is_held_back_is_not_overdue(rig: Rig) -> None:
     stop = Factory(await rig.here.store.now()).stop()
     assert f"stopped by {stop.by}: {stop.reason}" == _held_back(row, [stop])
     for hold in Hold:
-        held = replace(row, timer=TimerState(1.0, 1.0, hold, 0))
+        held = row._replace(timer=TimerState(1.0, 1.0, hold, 0))
         assert _held_back(held, ()) is not None, hold
 
 
@@ -146,14 +145,14 @@ async def test_the_lateness_of_a_run_that_was_tried_again_is_that_of_its_first_a
     run = await _failed(rig, await _job(rig, schedule_type="ON_DEMAND", max_retries=0), "no")
     row = await rig.here.store.runs.get("default", UUID(run))
     assert row is not None
-    again = replace(row, attempt=3, started_at=row.due_at + 50.0)
+    again = row._replace(attempt=3, started_at=row.due_at + 50.0)
     assert lateness_of(again) is None
     assert 2.0 == lateness_of(again, {row.run_id: row.due_at + 2.0})
-    assert 50.0 == lateness_of(replace(again, attempt=1), {})
+    assert 50.0 == lateness_of(again._replace(attempt=1), {})
     who = Principal("ada", "default", frozenset({"runs:read"}))
     found = await rig.here.control.runs.first_starts(who, [row, again])
     assert {row.run_id: row.started_at} == found
-    elsewhere = await rig.here.control.runs.first_starts(who, [replace(again, namespace="team-a")])
+    elsewhere = await rig.here.control.runs.first_starts(who, [again._replace(namespace="team-a")])
     assert {} == elsewhere
 
 

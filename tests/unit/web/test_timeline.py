@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -89,7 +88,7 @@ def test_runs_are_told_apart_by_what_became_of_them() -> None:
     marks = timeline.marks_of(states.values(), [], now)
     assert [mark.kind for mark in marks] == list(states)
     assert marks[5].end == now
-    waits = replace(states["planned"], due_at=START + 5)
+    waits = states["planned"]._replace(due_at=START + 5)
     assert timeline.marks_of([waits], [], now)[0].kind == "goes-on"
 
 

@@ -45,7 +45,7 @@ class Distorted(WrappedStore):
     async def _runs(self, query: RunQuery) -> Page[RunRow]:
         self.asked.append(query)
         rows = await self._store.searches.runs(query)
-        told = (replace(row, **self.told_runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden)
+        told = (row._replace(**self.told_runs.get(row.job_id, {})) for row in rows if row.job_id not in self.hidden)
         return Page(told, cut=rows.cut)
 
     async def _attempts(self, run_id: UUID) -> Sequence[AttemptRow]:

@@ -27,7 +27,8 @@ async def job_move(call: Call) -> Reply:
     row = await call.control.jobs.move(call.principal, job_id, there)
     if not reads_jobs(there):
         return answer(200, job_written(row, ()))
-    return answer(200, job_view(row, await call.control.jobs.warnings(there, row)))
+    [warnings] = await call.control.jobs.warnings(there, [row])
+    return answer(200, job_view(row, warnings))
 
 
 JOB_MOVES: Final = (

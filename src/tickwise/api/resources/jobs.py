@@ -226,7 +226,7 @@ def _result(verdict: Verdict, *, stored: bool = True) -> ResultView:
 
 async def _shown(call: Call, row: JobRow) -> bytes:
     """The answer to a GET of the job, from which its tag is made."""
-    warnings = await call.control.jobs.warnings(call.principal, row)
+    [warnings] = await call.control.jobs.warnings(call.principal, [row])
     return encode(job_view(row, warnings, pending=await call.control.buffered.is_change_pending(call.principal, row)))
 
 
@@ -239,9 +239,8 @@ async def _changed(call: Call, row: JobRow, warnings: Sequence[str] = ()) -> Rep
     headers = [(b"content-location", _HERE + str(row.job_id).encode()), *etag(shown)]
     if not warnings:
         return Reply(200, shown, headers)
-    return answer(
-        200, job_view(row, [*await call.control.jobs.warnings(call.principal, row), *warnings]), headers=headers
-    )
+    [lasting] = await call.control.jobs.warnings(call.principal, [row])
+    return answer(200, job_view(row, [*lasting, *warnings]), headers=headers)
 
 
 def _headers_of_move(body: bytes) -> Headers:
@@ -266,7 +265,7 @@ async def jobs_list(call: Call) -> Reply:
     if said.id_end is not UNSET:
         check_alone(said, "id_end", "limit")
         ending = await call.control.jobs.ending_with(call.principal, said.id_end, said.limit)
-        return answer(200, [job_view(row, await call.control.jobs.warnings(call.principal, row)) for row in ending])
+        return answer(200, await _views(call, ending))
     place = cursor_place(said.cursor)
     is_rest = place is not None and place.is_rest
     rows = await call.control.jobs.search(
@@ -290,10 +289,14 @@ async def jobs_list(call: Call) -> Reply:
             limit=said.limit + 1,
         ),
     )
-    warnings = call.control.jobs.warnings
-    views = [job_view(row, await warnings(call.principal, row)) for row in rows[: said.limit]]
     goes_on = search_cursor(place_after(rows, said.limit, lambda row: row.listed, is_rest=is_rest))
-    return answer(200, views, headers=page_links(call, goes_on))
+    return answer(200, await _views(call, rows[: said.limit]), headers=page_links(call, goes_on))
+
+
+async def _views(call: Call, rows: Sequence[JobRow]) -> list[JobView]:
+    """The jobs of a list."""
+    warnings = await call.control.jobs.warnings(call.principal, rows)
+    return list(map(job_view, rows, warnings))
 
 
 async def job_status(call: Call) -> Reply:

@@ -266,8 +266,17 @@ class JobChanges:
 
 def function_of(row: JobRow, definition: Definition) -> str | None:
     """The name of the function that it runs, if it runs one."""
-    name = msgspec.json.decode(definition.task).get("name") if row.task_kind == "function" else None
+    name = _decode_named(definition.task).name if row.task_kind == "function" else None
     return name if isinstance(name, str) else None
+
+
+class _Named(msgspec.Struct):
+    """The part of a task that names its function."""
+
+    name: Any = None
+
+
+_decode_named: Final = msgspec.json.Decoder(_Named).decode
 
 
 def _task(row: JobRow, definition: Definition) -> CheckedTask:

@@ -19,7 +19,7 @@ from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
 from tickwise.control.jobs.transfers import JobTransfers
 from tickwise.control.visible_runs import visible_runs
-from tickwise.documents.definition import decode_definition, decode_plan, definition_of_run
+from tickwise.documents.definition import Definition, decode_definition, decode_plan, definition_of_run
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Principal, Trigger, run_id
@@ -38,9 +38,10 @@ from tickwise.ports.store import (
     RunQuery,
     RunRow,
 )
-from tickwise.roles.shared.served_queues import not_offered, unserved
+from tickwise.roles.shared.served_queues import Serving, not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0
+_GOES_ON: Final = (JobStatus.SCHEDULED, JobStatus.PAUSED)
 
 
 class JobService:
@@ -152,31 +153,27 @@ class JobService:
         return await self._context.searches.jobs(query)
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
-    async def warnings(self, _who: Principal, row: JobRow) -> tuple[str, ...]:
-        """The warnings about its definition and its present situation."""
-        definition = decode_definition(row.definition)
-        if row.status is JobStatus.CANCELLED:
-            return definition.warnings
-        lasting = (*definition.warnings, *await self._untold(row.namespace, definition.notify))
-        passing = not_offered(function_of(row, definition), await self._context.executors.functions())
-        if passing is None and row.status in (JobStatus.SCHEDULED, JobStatus.PAUSED):
-            active = await self._context.executors.rows()
-            # Without any active executor the job is not at fault; the explanation of its runs says so.
-            passing = unserved(row.lane, function_of(row, definition), active, row.namespace) if active else None
-        return (*lasting, passing) if passing else lasting
+    async def warnings(self, _who: Principal, rows: Sequence[JobRow]) -> Sequence[tuple[str, ...]]:
+        """The warnings about the definition and the present situation of each of these jobs, in their order. What they
+        are judged by is looked up once for all of them."""
+        serving = await self._context.executors.serving()
+        jobs = [(row, decode_definition(row.definition)) for row in rows]
+        notifying = {row.namespace for row, definition in jobs if definition.notify}
+        channels = {name: await self._channels(name) for name in notifying}
+        return [
+            definition.warnings
+            if row.status is JobStatus.CANCELLED
+            else (
+                *definition.warnings,
+                *(_untold(definition.notify, channels[row.namespace]) if definition.notify else ()),
+                *_unserved(row, definition, serving),
+            )
+            for row, definition in jobs
+        ]
 
-    async def _untold(self, namespace: str, names: Sequence[str]) -> tuple[str, ...]:
-        """The warning about channels of its `notify` that were removed."""
-        if not names:
-            return ()
-        there = {channel.name for channel in await self._context.store.channels.find(namespace)}
-        gone = [repr(name) for name in names if name not in there]
-        if not gone:
-            return ()
-        channels = (
-            f"the channel {gone[0]} of notify is" if len(gone) == 1 else f"the channels {', '.join(gone)} of notify are"
-        )
-        return (f"{channels} not there: nobody is told that way until there is one of that name again",)
+    async def _channels(self, namespace: str) -> set[str]:
+        """The names of the channels of a namespace."""
+        return {channel.name for channel in await self._context.store.channels.find(namespace)}
 
     @requires(Permission.JOBS_WRITE, by_labels=True)
     async def queue_warning(self, who: Principal, queue: str) -> str | None:
@@ -216,3 +213,24 @@ class JobService:
 
     async def _named(self, who: Principal, key: str) -> JobRow | None:
         return None if "\0" in key else await self._context.store.jobs.get(who.namespace, key)
+
+
+def _untold(names: Sequence[str], there: set[str]) -> tuple[str, ...]:
+    """The warning about channels of `notify` that were removed."""
+    gone = [repr(name) for name in names if name not in there]
+    if not gone:
+        return ()
+    channels = (
+        f"the channel {gone[0]} of notify is" if len(gone) == 1 else f"the channels {', '.join(gone)} of notify are"
+    )
+    return (f"{channels} not there: nobody is told that way until there is one of that name again",)
+
+
+def _unserved(row: JobRow, definition: Definition, serving: Serving) -> tuple[str, ...]:
+    """The warning about runs that no active executor can take; of a job that is over, about its function alone."""
+    function = function_of(row, definition)
+    if row.status in _GOES_ON:
+        passing = serving.missing(row.lane, function, row.namespace)
+    else:
+        passing = not_offered(function, serving.functions)
+    return () if passing is None else (passing,)

@@ -160,9 +160,8 @@ class Replay:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """A job as it is stored, with what follows from its timers and runs."""
+class JobRow(NamedTuple):
+    """A job as it is stored, with what follows from its timers and runs. A tuple: a page makes hundreds of them."""
 
     job_id: UUID
     namespace: str

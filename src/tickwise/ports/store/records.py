@@ -45,9 +45,8 @@ class CancelRow:
     """The time at which its holder received the request; None: not yet, or never."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """A run, active or ended. Instants that have not come are None."""
+class RunRow(NamedTuple):
+    """A run, active or ended. Instants that have not come are None. A tuple: a page makes hundreds of them."""
 
     run_id: UUID
     job_id: UUID

@@ -140,8 +140,8 @@ async def show_job(
     """The page of a job; after a form that was refused, with what was typed and the fault."""
     job_id = visit.uuid("job_id", "job")
     row = await visit.control.jobs.get(visit.who, job_id)
-    warnings, preview, explanation, runs, objective = await asyncio.gather(
-        visit.control.jobs.warnings(visit.who, row),
+    [warnings], preview, explanation, runs, objective = await asyncio.gather(
+        visit.control.jobs.warnings(visit.who, [row]),
         _preview(visit, row),
         _explained(visit, row),
         _runs(visit, job_id),

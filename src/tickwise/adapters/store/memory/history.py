@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
@@ -203,8 +202,7 @@ def row_of(state: State, run_id: UUID) -> RunRow | None:
 
 def with_texts(row: RunRow, texts: frozenset[RunText]) -> RunRow:
     """The run with these of its large texts only."""
-    return replace(
-        row,
+    return row._replace(
         definition=row.definition if RunText.DEFINITION in texts else None,
         result=row.result if RunText.RESULT in texts else None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import JobSearches, in_window
@@ -62,7 +61,7 @@ class Looks(JobSearches, RunSearches):
         for job in self._of(query.namespace, query.jobs, query.within):
             rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
             shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
-            found += [replace(with_texts(row, frozenset()), error=None) for row in shown[: query.each]]
+            found += [with_texts(row, frozenset())._replace(error=None) for row in shown[: query.each]]
         return found
 
     def _jobs_ending(self, query: EndingQuery) -> Page[JobRow]:

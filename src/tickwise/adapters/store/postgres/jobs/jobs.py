@@ -14,6 +14,7 @@ from tickwise.adapters.store.postgres.records.job_walks import MARKS, JobWalk, a
 from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
+    conditions_of,
     connected,
     labels_asked,
     like,
@@ -55,13 +56,7 @@ class JobSearches(Part):
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         """See the port."""
-        if replace(query, statuses=asked_statuses(query)) == JobQuery(
-            namespace=query.namespace,
-            before=query.before,
-            limit=query.limit,
-            bytes_most=query.bytes_most,
-            may_pause=query.may_pause,
-        ):
+        if not conditions_of(replace(query, statuses=asked_statuses(query))):
             name = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
             arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
         elif _may_pause(query):

@@ -13,41 +13,33 @@ FROM tickwise.jobs_shown j JOIN tickwise.lanes l USING (lane)
 WHERE j.job_id = (SELECT job_id FROM tickwise.jobs_lasting WHERE namespace = $1 AND key = $2)
 
 -- name: jobs_newest
--- The newest jobs of the default namespace, as `jobs_list` has them: most of all jobs are. $1 that namespace, $2 places below it, $3 limit.
--- Planned once.
-SELECT j.*, l.queue, l.priority, l.requires, c.listed, octet_length(j.definition) AS bytes
-FROM (
-  SELECT job_id, listed FROM (
-    (SELECT job_id, job_id AS listed FROM tickwise.jobs j
-     WHERE j.namespace = $1 AND j.job_id < $2
-       AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
-     ORDER BY job_id DESC)
-    UNION ALL
-    (SELECT p.job_id, p.listed FROM tickwise.jobs_placed p
-     WHERE p.namespace = $1 AND p.listed < $2
-     ORDER BY p.listed DESC)) s
-  ORDER BY listed DESC LIMIT $3) c
-CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
-JOIN tickwise.lanes l USING (lane)
-ORDER BY listed DESC
+-- Candidates of a page (`jobs_page`): the newest jobs of the default namespace, as `jobs_list` has them. Most of all jobs are of it. $1 that
+-- namespace, $2 places below it, $3 limit.
+SELECT * FROM (
+  (SELECT j.*, j.job_id AS listed FROM tickwise.jobs j
+   WHERE j.namespace = $1 AND j.job_id < $2
+     AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
+   ORDER BY job_id DESC)
+  UNION ALL
+  (SELECT j.*, p.listed FROM tickwise.jobs_placed p
+   CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs j WHERE j.job_id = p.job_id OFFSET 0) j
+   WHERE p.namespace = $1 AND p.listed < $2
+   ORDER BY p.listed DESC)) s
+ORDER BY listed DESC LIMIT $3
 
 -- name: jobs_newest_of
--- The newest jobs of a namespace other than `default`, by its index. $1 namespace, $2 places below it, $3 limit. Planned once.
-SELECT j.*, l.queue, l.priority, l.requires, c.listed, octet_length(j.definition) AS bytes
-FROM (
-  SELECT job_id, listed FROM (
-    (SELECT job_id, job_id AS listed FROM tickwise.jobs j
-     WHERE j.namespace = $1 AND j.namespace <> 'default' AND j.job_id < $2
-       AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
-     ORDER BY job_id DESC)
-    UNION ALL
-    (SELECT p.job_id, p.listed FROM tickwise.jobs_placed p
-     WHERE p.namespace = $1 AND p.listed < $2
-     ORDER BY p.listed DESC)) s
-  ORDER BY listed DESC LIMIT $3) c
-CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs_shown j WHERE j.job_id = c.job_id OFFSET 0) j
-JOIN tickwise.lanes l USING (lane)
-ORDER BY listed DESC
+-- Candidates of a page: the newest jobs of a namespace other than `default`, by its index. The parameters as in `jobs_newest`.
+SELECT * FROM (
+  (SELECT j.*, j.job_id AS listed FROM tickwise.jobs j
+   WHERE j.namespace = $1 AND j.namespace <> 'default' AND j.job_id < $2
+     AND (j.digest IS NULL OR NOT EXISTS (SELECT FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id OFFSET 0))
+   ORDER BY job_id DESC)
+  UNION ALL
+  (SELECT j.*, p.listed FROM tickwise.jobs_placed p
+   CROSS JOIN LATERAL (SELECT * FROM tickwise.jobs j WHERE j.job_id = p.job_id OFFSET 0) j
+   WHERE p.namespace = $1 AND p.listed < $2
+   ORDER BY p.listed DESC)) s
+ORDER BY listed DESC LIMIT $3
 
 -- name: jobs_count
 -- The number of jobs, counted to $12 at most. The other parameters as in `jobs_list`.

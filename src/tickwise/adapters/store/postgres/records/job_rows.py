@@ -12,6 +12,7 @@ from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane
 from tickwise.ports.store import JobRow
 
+_STATUSES: Final = {status.value: status for status in JobStatus}
 _decode_labels: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -32,7 +33,7 @@ def job_row(row: Mapping[str, Any]) -> JobRow:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         version=row["version"],
-        status=JobStatus(row["status"]),
+        status=_STATUSES[row["status"]],
         paused_at=row["paused_at"],
         pause_reason=row["pause_reason"],
         pause_until=row["pause_until"],

@@ -18,19 +18,27 @@ from tickwise.ports.paging import Item, Page
 
 _ORDER: Final = re.compile(r"ORDER BY ([\w\", ]+?)(?: LIMIT \$\d+)?$")
 _PARAMETER: Final = re.compile(r"\$(\d+)")
+ROWS: Final = {"jobs_newest": "jobs_page", "jobs_newest_of": "jobs_page"}
+"""The statements that give the candidates of a page alone, in order, with those that make rows of them."""
 _OF_PAGE: Final = frozenset({"bytes", "page_rows", "page_place", "page_bytes"})
 
 
 @cache
 def bounded(name: str) -> str:
     """The text of a page with its bound. Raises `Bug` for a statement that does not end with its order."""
-    page = statement(name)
+    page = _page(name)
     order = _ORDER.search(page)
     if order is None:
         raise Bug(f"the statement {name} is no page: it does not end with its order")
     most = f"${1 + max(int(number) for number in _PARAMETER.findall(page))}"
     parts = {"page": page, "order": order[1], "most": most}
     return re.sub(r"\{(\w+)\}", lambda part: parts[part[1]], statement("page_bounded"))
+
+
+def _page(name: str) -> str:
+    """The text of a page without its bound."""
+    rows = ROWS.get(name)
+    return statement(name) if rows is None else statement(rows).replace("{candidates}", statement(name))
 
 
 def page_of(records: Sequence[Mapping[str, Any]], row: Callable[[Mapping[str, Any]], Item]) -> Page[Item]:

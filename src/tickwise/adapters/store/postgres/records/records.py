@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +15,7 @@ from tickwise.adapters.store.postgres.records.paging import page_of
 from tickwise.adapters.store.postgres.records.run_walks import RunWalk, count_runs, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
+    conditions_of,
     connected,
     labelled_jobs,
     labels_asked,
@@ -51,9 +50,6 @@ MAX_INCIDENTS: Final = 100
 
 FAILED_ALONE: Final = (RunState.FAILED,)
 """The states of a search for what failed, which people ask for first."""
-
-_RUN_COLUMNS: Final = tuple({field.name for field in fields(RunRow)} - {"state", "cancel", "ready_at"})
-_run_values: Final = itemgetter(*_RUN_COLUMNS)
 
 
 class RunRecords(Part):
@@ -185,24 +181,16 @@ LIST: Final = "runs_list"
 
 def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
-    plain = RunQuery(
-        namespace=query.namespace,
-        job_id=query.job_id,
-        before=query.before,
-        limit=query.limit,
-        bytes_most=query.bytes_most,
-        texts=query.texts,
-        may_pause=query.may_pause,
-    )
-    asked = replace(query, states=tuple(query.states), triggers=tuple(query.triggers))
+    is_common = query.namespace == DEFAULT_NAMESPACE
+    conditions = conditions_of(query)
     newest: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
-    if asked == replace(plain, job_id=None, states=FAILED_ALONE) and query.namespace == DEFAULT_NAMESPACE:
+    if conditions == {"states"} and is_common and tuple(query.states) == FAILED_ALONE:
         return "runs_newest_failed", newest
-    if asked != plain:
-        return None
-    if query.job_id is not None:
+    if conditions == {"job_id"}:
         return "runs_newest_of_job", [*newest, query.job_id]
-    return "runs_newest" if query.namespace == DEFAULT_NAMESPACE else "runs_newest_of", newest
+    if conditions:
+        return None
+    return "runs_newest" if is_common else "runs_newest_of", newest
 
 
 def _asked(query: RunQuery, jobs: Sequence[UUID] | None = None, labels: Sequence[str] | None = None) -> list[Any]:
@@ -241,7 +229,7 @@ async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]
         row["run_id"]: CancelRow(asked_at=row["asked_at"], heard_at=row["heard_at"], error=row["error"])
         for row in await connection.fetch(statement("requests_of"), held)
     }
-    return [replace(run, cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
+    return [run._replace(cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
 
 
 def run_row(row: Mapping[str, Any]) -> RunRow:
@@ -249,6 +237,32 @@ def run_row(row: Mapping[str, Any]) -> RunRow:
     cancel = None
     if row["cancel_asked"] is not None:
         cancel = CancelRow(asked_at=row["cancel_asked"], heard_at=row["cancel_heard"], error=row["cancel_error"])
-    ready_at = None if row["ready_at"] == math.inf else row["ready_at"]
-    values = zip(_RUN_COLUMNS, _run_values(row), strict=True)
-    return RunRow(**dict(values), state=STATES[row["state"]], cancel=cancel, ready_at=ready_at)
+    return RunRow(
+        run_id=row["run_id"],
+        job_id=row["job_id"],
+        namespace=row["namespace"],
+        state=STATES[row["state"]],
+        trigger=row["trigger"],
+        due_at=row["due_at"],
+        queued_at=row["queued_at"],
+        dispatched_at=row["dispatched_at"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        ready_at=None if row["ready_at"] == math.inf else row["ready_at"],
+        attempt=row["attempt"],
+        failures=row["failures"],
+        crashes=row["crashes"],
+        executor=row["executor"],
+        reason=row["reason"],
+        error=row["error"],
+        result=row["result"],
+        origin=row["origin"],
+        definition=row["definition"],
+        nominal_at=row["nominal_at"],
+        blocked=row["blocked"],
+        limit_key=row["limit_key"],
+        paced=row["paced"],
+        cancel=cancel,
+        occurrences=row["occurrences"],
+        until=row["until"],
+    )

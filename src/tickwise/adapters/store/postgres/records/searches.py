@@ -17,6 +17,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,6 +31,7 @@ from tickwise.domain.errors import Invalid
 from tickwise.domain.model import time_id
 from tickwise.domain.selectors import Selector, alternatives
 from tickwise.ports.clock import Clock
+from tickwise.ports.store import JobQuery, RunQuery
 
 SEARCH_SECONDS: Final = PAGE_SECONDS
 """About ten million jobs, or forty million runs, that are read and do not match."""
@@ -55,6 +58,9 @@ KEPT: Final = frozenset(
 )  # fmt: skip
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
+
+_NO_CONDITIONS: Final = frozenset({"namespace", "before", "limit", "bytes_most", "texts", "may_pause"})
+"""Fields of a query that say which part of a list is asked for, and nothing about its rows."""
 
 _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
@@ -85,6 +91,23 @@ async def labelled_jobs(
     """The jobs that have all labels of one of the JSON texts, if they are few. None: they are many."""
     rows = await searched(connection, "jobs_labelled", [namespace, labels, FEW_LABELLED + 1], clock)
     return [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None
+
+
+def conditions_of(query: JobQuery | RunQuery) -> frozenset[str]:
+    """The names of the conditions on rows that a query has, beside its namespace. No values are no condition, whether
+    they come as a list or as a tuple."""
+    return frozenset(
+        name
+        for name, unset in _unset(type(query))  # type: ignore[arg-type]  # a frozen dataclass's class is hashable
+        if (value := getattr(query, name)) != unset and not (isinstance(unset, tuple) and len(value) == 0)
+    )
+
+
+@cache
+def _unset(query: type[JobQuery | RunQuery]) -> tuple[tuple[str, Any], ...]:
+    """The fields that may be conditions, each with the value that it has where it is none."""
+    plain = query(namespace="")
+    return tuple((each.name, getattr(plain, each.name)) for each in fields(query) if each.name not in _NO_CONDITIONS)
 
 
 def like(text: str) -> str:

@@ -250,7 +250,7 @@ LISTINGS: Final = {
 def _without(row: RunRow, texts: frozenset[RunText]) -> RunRow:
     """The run with these texts only."""
     definition = row.definition if RunText.DEFINITION in texts else None
-    return replace(row, definition=definition, result=row.result if RunText.RESULT in texts else None)
+    return row._replace(definition=definition, result=row.result if RunText.RESULT in texts else None)
 
 
 class PagesContract(StoreContract):

@@ -230,10 +230,17 @@ class ListingsContract(StoreContract):
             JobStatus.FAILED: {"failed"},
             JobStatus.CANCELLED: {"cancelled"},
         }
+        await self.check_listed(store)
         await self.shift(store, 61.0)
+        await self.check_listed(store)
         assert await self.found(store, statuses=[JobStatus.SCHEDULED]) == {"timer", "run", "snoozed"}
         for status, names in statuses.items():
             assert len(await store.searches.jobs(JobQuery(namespace="default", statuses=[status], limit=1))) == 1, names
+
+    async def check_listed(self, store: Store) -> None:
+        """The newest jobs are listed as each of them is looked up."""
+        listed = await store.searches.jobs(JobQuery(namespace="default", limit=100))
+        assert list(listed) == [await store.jobs.get("default", row.job_id) for row in listed]
 
     async def test_jobs_are_found_by_several_statuses(self, store: Store, make: Factory) -> None:
         """Those with any of them, each once and newest first, page by page; and as many are counted."""
