@@ -73,4 +73,4 @@ def shown_value(setting: Setting, value: Any) -> str:
         return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
     if isinstance(value, tuple):
         return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -268,6 +268,7 @@ class ProcessRunner(SlotRunner):
         python = await self._script_environments.interpreter_of(attempt, text.source)
         if isinstance(python, NoEnvironment):
             return self._no_environment(attempt, python)
+        attempt.sink.begin_task()
         try:
             return await self._perform_with(attempt, text, python)
         finally:
