@@ -62,13 +62,14 @@ def test_no_task_gets_a_file_of_roots_through_the_folder_of_the_next_one(base: P
     gives the folder away."""
     treasure = base / "treasure"
     treasure.write_text("of root")
+    folders = [_filled(base / str(number)) for number in range(ROUNDS)]
     arguments = [sys.executable, "-S", "-c", THIEF, str(treasure), str(base), str(ROUNDS), f"f{FILES - 1:03}"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as thief:
         assert thief.stdout is not None
         try:
             assert "ready\n" == thief.stdout.readline()
-            for number in range(ROUNDS):
-                give_folder(_filled(base / str(number)), NOBODY, NOBODY)
+            for number, folder in enumerate(folders):
+                give_folder(folder, NOBODY, NOBODY)
                 assert f"{number}\n" == thief.stdout.readline()
                 assert 0 == treasure.stat().st_uid, f"in round {number} the file of root's was given away"
         finally:
