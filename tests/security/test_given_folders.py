@@ -48,10 +48,10 @@ def base() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def _filled(folder: Path) -> Path:
+def _filled(folder: Path, *, files: int = FILES) -> Path:
     (folder / "work").mkdir(parents=True)
     folder.chmod(0o700)
-    for number in range(FILES):
+    for number in range(files):
         (folder / "work" / f"f{number:03}").touch(mode=0o600)
     return folder
 
@@ -76,11 +76,25 @@ def test_no_task_gets_a_file_of_roots_through_the_folder_of_the_next_one(base: P
             thief.kill()
 
 
-@probe(4, stopped_by="a folder is given with all that is in it, before its user may enter it")
-def test_a_folder_is_given_as_a_whole(base: Path) -> None:
-    """A task looks for a file in its folder that is still root's."""
+@probe(4, stopped_by="no link is followed")
+def test_a_link_in_a_folder_gives_nothing_elsewhere_away(base: Path) -> None:
+    """A task has put a link to a file of root's into a folder before root gives that away."""
+    treasure = base / "treasure"
+    treasure.write_text("of root")
     folder = _filled(base / "0")
+    (folder / "work" / "link").symlink_to(treasure)
+    (folder / "work" / "folder").symlink_to(base, target_is_directory=True)
     give_folder(folder, NOBODY, NOBODY)
-    places = [folder, folder / "work", *(folder / "work").iterdir()]
-    assert FILES + 2 == len(places)
-    assert {(NOBODY, NOBODY)} == {(each.stat().st_uid, each.stat().st_gid) for each in places}
+    assert (0, 0) == (treasure.stat().st_uid, base.stat().st_uid)
+
+
+@probe(4, stopped_by="a folder is given with all that is in it, before its user may enter it")
+def test_a_folder_may_be_entered_when_all_in_it_is_given(base: Path) -> None:
+    """A task enters its folder as soon as it may, and looks for what is still root's. The kernel notes when each owner
+    was changed: the folder comes last."""
+    folder = _filled(base / "0", files=5_000)  # more than one tick of that clock
+    give_folder(folder, NOBODY, NOBODY)
+    inside = [each.stat() for each in (folder / "work", *(folder / "work").iterdir())]
+    assert 5_001 == len(inside)
+    assert {(NOBODY, NOBODY)} == {(each.st_uid, each.st_gid) for each in (*inside, folder.stat())}
+    assert max(each.st_ctime_ns for each in inside) <= folder.stat().st_ctime_ns
