@@ -495,7 +495,7 @@ def _sendable(result: Result) -> Result:
 
 
 def _looked_at(place: str, error: Exception) -> str:
-    """Where a module was looked for that is not there; empty for another error, also one of its own imports."""
+    """The places in which a missing module was looked for; empty for another error."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     is_itself = f"{place}.".startswith(f"module {error.name}.")
