@@ -10,6 +10,7 @@ from tickwise.config.files import PREFIX
 from tickwise.config.values import KINDS
 
 MASKED: Final = "********"
+UNSET: Final = "(unset)"
 
 
 class Described(NamedTuple):
@@ -65,7 +66,7 @@ def allowed(setting: Setting) -> str:
 def shown_value(setting: Setting, value: Any) -> str:
     """The value for people; a secret is masked."""
     if value is None or value == ():
-        return "(unset)"
+        return UNSET
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
         end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")

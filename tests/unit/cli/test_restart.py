@@ -10,7 +10,8 @@ import pytest
 from tickwise import __version__
 from tickwise.cli.connection import Local
 from tickwise.cli.local.restart import database_again, options_again, outdated, settings_again, settings_apart
-from tickwise.config import load
+from tickwise.config import SETTINGS, load
+from tickwise.config.described import UNSET, Described
 from tickwise.wiring.installation.build import build_of
 
 HERE, OTHER = Path("/mine/.venv"), Path("/other/.venv")
@@ -76,6 +77,7 @@ GIVEN = (
     ("lease_seconds", "12.5", "TICKWISE_LEASE_SECONDS"),
     ("smtp_url", "smtp://mail/********", "TICKWISE_SMTP_URL"),
     ("slots", "3", "/etc/tickwise/service.toml"),
+    ("labels", "(unset)", "TICKWISE_LABELS"),
     ("drain_seconds", "30", "default"),
 )
 RUNS = replace(RUNNING, settings=(*EMBEDDED, *GIVEN))
@@ -95,8 +97,18 @@ def test_a_setting_that_is_given_is_not_that_of_the_one_before() -> None:
     assert (["TICKWISE_LEASE_SECONDS"], ["smtp_url"]) == (list(again.variables), again.lost)
 
 
-def test_a_number_is_handed_on_as_it_is() -> None:
-    """What is shown of a setting can be read again."""
+@pytest.mark.parametrize(
+    "shown", [each for each in load({}).describe() if each.value != UNSET], ids=lambda each: each.name
+)
+def test_a_setting_is_handed_on_as_it_is(shown: Described) -> None:
+    """What is shown of it can be read again, by its variable."""
+    setting = SETTINGS[shown.name]
+    again = load({setting.variable: shown.value})
+    assert getattr(load({}), shown.name) == getattr(again, shown.name)
+
+
+def test_a_number_is_handed_on_with_all_its_digits() -> None:
+    """A number of seconds is shown with all of them."""
     shown = {each.name: each.value for each in load({"TICKWISE_LEASE_SECONDS": "12.3456789"}).describe()}
     assert "12.3456789" == shown["lease_seconds"]
 
@@ -110,4 +122,5 @@ def test_settings_that_are_not_in_force_are_told() -> None:
     assert "It has other settings than this call: queues is default there and default,web1 here." == settings_apart(
         running, other
     )
+    assert settings_apart(running, load({})) is None, "what this call does not give is not asked for"
     assert settings_apart(replace(RUNNING, settings=None), other) is None

@@ -101,7 +101,14 @@ def up(
         code = processes.run_up(settings)
         note_installation(settings.data_dir, here)
         return code
-    options, again = {"--port": port, "--host": host}, None
+    return _up_in_background(session, settings, {"--port": port, "--host": host}, database, local=local)
+
+
+def _up_in_background(
+    session: Session, settings: Settings, options: dict[str, Any], database: str | None, *, local: Local | None
+) -> int:
+    """Start an `up` apart from this terminal, unless `local`, the one that runs, runs this code."""
+    here, variables = Path(sys.prefix), dict[str, str]()
     if local is not None:
         from tickwise.cli.local import restart
         from tickwise.wiring.installation.build import build_of
@@ -120,8 +127,8 @@ def up(
         database = restart.database_again(local, database, settings.database_url)
         again = restart.settings_again(local, settings)
         _tell_settings(session, again)
+        variables.update(again.variables)
         _end(session, settings.data_dir, local)
-    variables = {} if again is None else again.variables
     # Functions are looked for beside the caller, as in the foreground. Else no folder is held.
     has_functions = settings.function_modules or FUNCTION_MODULES in variables
     cwd = Path.cwd() if has_functions else Path("/")

@@ -73,10 +73,11 @@ class SettingsAgain(NamedTuple):
 def settings_again(local: Local, settings: Settings) -> SettingsAgain:
     """The settings that the next `up` keeps from the running one. `settings`: those of this call."""
     from tickwise.config import SETTINGS
+    from tickwise.config.described import UNSET
 
     variables, lost = dict[str, str](), list[str]()
     for name, value, origin in local.settings or ():
-        given_again = origin == DEFAULT or origin.startswith("--") or name in settings.origins
+        given_again = origin == DEFAULT or value == UNSET or origin.startswith("--") or name in settings.origins
         if given_again or name in BY_OTHER_WAYS or name not in SETTINGS:
             continue
         setting = SETTINGS[name]
@@ -88,12 +89,12 @@ def settings_again(local: Local, settings: Settings) -> SettingsAgain:
 
 
 def settings_apart(local: Local, settings: Settings) -> str | None:
-    """The sentence about the settings in which the running `up` differs from this call; None: it differs in none.
-    Secrets are compared as they are shown."""
+    """The sentence about settings of this call that the running `up` does not have; None: it has all of them. Secrets
+    are compared as they are shown."""
     there = {name: value for name, value, _ in local.settings or ()}
     apart = [
         f"{each.name} is {there[each.name]} there and {each.value} here"
         for each in settings.describe()
-        if each.name != "data_dir" and there.get(each.name, each.value) != each.value
+        if each.origin != DEFAULT and each.name != "data_dir" and there.get(each.name, each.value) != each.value
     ]
     return f"It has other settings than this call: {'; '.join(apart)}." if apart else None
