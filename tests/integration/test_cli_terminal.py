@@ -64,6 +64,16 @@ def test_a_job_and_a_run_are_named_by_what_a_list_shows(local: Local) -> None:
     assert f"The latest run of short: {run['run_id']}" in local.tickwise("runs", "logs", "short").err
 
 
+def test_a_script_that_was_run_several_times_is_named_by_its_latest_run(local: Local) -> None:
+    """Each `run --now` made a job of its own, and none of them will run again. What changes a job names one by its
+    id."""
+    for number in (1, 2):
+        assert 0 == local.tickwise("run", "--shell", f"echo number {number}", "--name", "again", "--now", "--wait").code
+    ran = local.tickwise("runs", "logs", "again")
+    assert (0, "number 2\n") == (ran.code, ran.out)
+    assert 2 == local.tickwise("jobs", "show", "again").code
+
+
 def test_the_end_of_several_ids_is_not_guessed(local: Local) -> None:
     """All of them are shown, with what they are."""
     for begin in ("01a1fd82", "01a1fd83"):

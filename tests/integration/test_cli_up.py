@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL
@@ -22,6 +23,7 @@ import pytest
 
 from tests.support.local_up import Ran, environment, run_command
 from tests.support.waiting import eventually
+from tickwise.cli.failures import Exit
 
 
 class Folder:
@@ -214,6 +216,44 @@ def test_one_that_runs_earlier_code_is_restarted_by_the_next(folder: Folder) -> 
     assert (before["version"], before["build"]) == (after["version"], after["build"])
     assert not psutil.pid_exists(before["pid"])
     assert [job["job_id"] for job in jobs] == [job["job_id"] for job in folder.tickwise("jobs", "list", "--json").json]
+
+
+def test_a_restart_keeps_the_settings_and_a_second_up_says_that_it_changes_none(folder: Folder) -> None:
+    """An upgrade from another shell serves the same queues and finds the same functions' modules; a call with other
+    settings is told that they are not in force."""
+    file = folder.path / "client.json"
+    given = {**folder.environ, "TICKWISE_QUEUES": "default,web1"}
+    told = run_command(("up", "--background"), given)
+    assert (0, True) == (told.code, "queues is default there and default,web1 here" in told.err), told.err
+    folder.tickwise("down")
+    assert 0 == run_command(("up", "--background", "--port", "0"), given).code
+    before = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
+    ran = folder.tickwise("up", "--background")
+    assert (0, True) == (ran.code, "It keeps its settings: TICKWISE_QUEUES=default,web1" in ran.err), ran.err
+    assert [["default", "web1"]] == [
+        each["queues"] for each in folder.tickwise("executors", "list", "--json").json if each["alive"]
+    ]
+
+
+def test_functions_of_the_callers_folder_are_found_in_the_background(tmp_path: Path) -> None:
+    """As in the foreground; where a module is not there, the places are told."""
+    (tmp_path / "shop_jobs.py").write_text(
+        "from tickwise_sdk import task\n\n\n@task('shop.tidy')\ndef tidy() -> int:\n    return 7\n"
+    )
+    data = Folder(tmp_path / "data")
+    command = [sys.executable, "-m", "tickwise", "up", "--background", "--port", "0", "--database", "memory://"]
+    for modules, code in (("shop_jobs", 0), ("no_such_module", int(Exit.MISCONFIGURED))):
+        environ = {**data.environ, "TICKWISE_FUNCTION_MODULES": modules}
+        ran = subprocess.run(
+            command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert code == ran.returncode, ran.stderr
+        if code == 0:
+            done = data.tickwise("run", "--function", "shop.tidy", "--now", "--wait")
+            assert 0 == done.code, done.err
+        data.tickwise("down")
+    assert f"it is looked for in {tmp_path}, on PYTHONPATH" in ran.stderr
 
 
 def test_one_of_another_installation_or_a_newer_one_goes_on(folder: Folder) -> None:

@@ -158,6 +158,14 @@ def _locked(project: Path, index: str) -> dict[str, str]:
     return {name: (project / name).read_text() for name in ("uv.lock", "pylock.toml")}
 
 
+async def test_an_error_quotes_the_script_and_not_the_build_before_it(shop: Shop) -> None:
+    """The log has both; the first run would else fail with another error than all that follow."""
+    ending, log = await shop.run({"source": HEADER + "import sys\nprint('mine')\nsys.exit(3)\n"})
+    assert "exit status 3: mine" == ending.error
+    assert "building the environment" in log
+    assert log.endswith("mine\n")
+
+
 async def test_a_script_that_declares_nothing_runs_as_before(shop: Shop) -> None:
     """On the executor's own Python, with nothing built; also with a header that this Python fulfils."""
     for source in ("pass", '# /// script\n# requires-python = ">=3.11"\n# dependencies = []\n# ///\n'):

@@ -148,8 +148,9 @@ class Follower:
         if self._said_waiting or waited < _SAID_WAITING_AFTER_SECONDS or run["status"] not in {"QUEUED", "RETRYING"}:
             return
         self._said_waiting = True
+        usual = "waiting for its next attempt" if run["status"] == "RETRYING" else "waiting for an executor"
         reasons = "; ".join(run.get("warnings") or [])
-        self._session.note(f"Still {run['status']}{': ' + reasons if reasons else '; waiting for an executor'} …")
+        self._session.note(f"Still {run['status']}{': ' + reasons if reasons else f'; {usual}'} …")
 
 
 def write_bytes(content: bytes) -> None:

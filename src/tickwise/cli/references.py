@@ -4,6 +4,7 @@
     a run: its id, the end of it, or its job, of which the latest run is meant
 
 Of several jobs with one name the one that will run again is meant: one that is cancelled or over takes no name away.
+Where a run is asked for and none of them will run again, the newest one is meant: the same script, run again and again.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ def job_id(session: Session, reference: str) -> str:
     )  # fmt: skip
 
 
-def find_job(session: Session, reference: str) -> str | None:
-    """As `job_id`; None if there is none."""
+def find_job(session: Session, reference: str, *, or_newest: bool = False) -> str | None:
+    """As `job_id`; None if there is none. `or_newest`: of several jobs that are over, the newest one is meant."""
     if is_id(reference):
         return reference.lower()
     by_key = _by_key(session, reference)
     if by_key is not None:
         return by_key
-    named = _named(session, reference, LIVE) or _named(session, reference, ())
+    live = _named(session, reference, LIVE)
+    named = live or _named(session, reference, ())
+    if or_newest and named and not live:
+        return str(max(job["job_id"] for job in named))  # ids begin with the time
     # The newest of one-time jobs that are over is not meant more than the others.
     if len(named) > 1 and (going_on := [job for job in named if job["status"] != "CANCELLED"]):
         named = going_on
@@ -101,7 +105,7 @@ def run_id(session: Session, reference: str) -> str:
 
 def _latest_run(session: Session, reference: str) -> str:
     """The latest run of the job that is meant."""
-    job = find_job(session, reference)
+    job = find_job(session, reference, or_newest=True)
     if job is None:
         near = near_jobs(session, reference)
         raise CommandFailure(

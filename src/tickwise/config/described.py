@@ -10,6 +10,7 @@ from tickwise.config.files import PREFIX
 from tickwise.config.values import KINDS
 
 MASKED: Final = "********"
+UNSET: Final = "(unset)"
 
 
 class Described(NamedTuple):
@@ -65,7 +66,7 @@ def allowed(setting: Setting) -> str:
 def shown_value(setting: Setting, value: Any) -> str:
     """The value for people; a secret is masked."""
     if value is None or value == ():
-        return "(unset)"
+        return UNSET
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
         end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")
@@ -73,4 +74,4 @@ def shown_value(setting: Setting, value: Any) -> str:
         return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
     if isinstance(value, tuple):
         return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

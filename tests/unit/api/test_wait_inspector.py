@@ -52,7 +52,7 @@ async def test_without_an_executor_it_says_which_would_do(here: Scene) -> None:
     await here.join()
     executor = unmet(await waiting(here, queue="mail"))["executor"]
     assert "no active executor serves the queue 'mail'" in executor["evidence"]
-    assert "1 are active" in executor["evidence"]
+    assert "active executors: 1" in executor["evidence"]
     assert "queue 'mail'" in executor["change"]
 
 

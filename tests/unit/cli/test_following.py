@@ -35,6 +35,20 @@ def test_a_server_that_goes_away_in_between_is_waited_for(capfd: pytest.CaptureF
     assert ["0", "4", "4", "8"] == offsets
 
 
+@pytest.mark.parametrize(
+    ("status", "says"), [("QUEUED", "waiting for an executor"), ("RETRYING", "waiting for its next attempt")]
+)
+def test_a_long_wait_is_told_once_with_what_is_waited_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: str, says: str
+) -> None:
+    """A run between two attempts has no executor on purpose."""
+    monkeypatch.setattr("tickwise.cli.following._SAID_WAITING_AFTER_SECONDS", 0.0)
+    nothing = Reply(200, b"")
+    with serving(_run(status), nothing, _run(status), nothing, _run("SUCCESS"), nothing) as server:
+        assert 0 == main(["runs", "logs", "-f", RUN, "--url", server.url, "--key", "k"])
+    assert 1 == capfd.readouterr().err.count(f"Still {status}; {says} …")
+
+
 def test_a_server_that_never_was_there_is_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
     """The person hears it at once; exit code 3."""
     with serving(AWAY) as server:

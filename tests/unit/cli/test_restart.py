@@ -9,7 +9,9 @@ import pytest
 
 from tickwise import __version__
 from tickwise.cli.connection import Local
-from tickwise.cli.local.restart import database_again, options_again, outdated
+from tickwise.cli.local.restart import database_again, options_again, outdated, settings_again, settings_apart
+from tickwise.config import SETTINGS, load
+from tickwise.config.described import UNSET, Described
 from tickwise.wiring.installation.build import build_of
 
 HERE, OTHER = Path("/mine/.venv"), Path("/other/.venv")
@@ -67,3 +69,58 @@ def test_files_that_are_changed_are_another_build(tmp_path: Path) -> None:
     second = build_of(tmp_path)
     (tmp_path / "a.py").write_text("ab")
     assert 3 == len({first, second, build_of(tmp_path)})
+
+
+GIVEN = (
+    ("data_dir", "/srv/tickwise", "--data-dir"),
+    ("queues", "default,web1", "TICKWISE_QUEUES"),
+    ("lease_seconds", "12.5", "TICKWISE_LEASE_SECONDS"),
+    ("smtp_url", "smtp://mail/********", "TICKWISE_SMTP_URL"),
+    ("slots", "3", "/etc/tickwise/service.toml"),
+    ("labels", "(unset)", "TICKWISE_LABELS"),
+    ("drain_seconds", "30", "default"),
+)
+RUNS = replace(RUNNING, settings=(*EMBEDDED, *GIVEN))
+
+
+def test_the_next_one_has_the_settings_of_the_one_before() -> None:
+    """Those of its environment, which another shell may lack: without its queue, its jobs would wait. Secrets and
+    settings of files that this call does not read are named."""
+    again = settings_again(RUNS, load({}))
+    assert {"TICKWISE_QUEUES": "default,web1", "TICKWISE_LEASE_SECONDS": "12.5"} == again.variables
+    assert ["smtp_url", "slots"] == again.lost
+
+
+def test_a_setting_that_is_given_is_not_that_of_the_one_before() -> None:
+    """By the environment of this call."""
+    again = settings_again(RUNS, load({"TICKWISE_QUEUES": "web2", "TICKWISE_SLOTS": "4"}))
+    assert (["TICKWISE_LEASE_SECONDS"], ["smtp_url"]) == (list(again.variables), again.lost)
+
+
+@pytest.mark.parametrize(
+    "shown", [each for each in load({}).describe() if each.value != UNSET], ids=lambda each: each.name
+)
+def test_a_setting_is_handed_on_as_it_is(shown: Described) -> None:
+    """What is shown of it can be read again, by its variable."""
+    setting = SETTINGS[shown.name]
+    again = load({setting.variable: shown.value})
+    assert getattr(load({}), shown.name) == getattr(again, shown.name)
+
+
+def test_a_number_is_handed_on_with_all_its_digits() -> None:
+    """A number of seconds is shown with all of them."""
+    shown = {each.name: each.value for each in load({"TICKWISE_LEASE_SECONDS": "12.3456789"}).describe()}
+    assert "12.3456789" == shown["lease_seconds"]
+
+
+def test_settings_that_are_not_in_force_are_told() -> None:
+    """A second `up` with other settings changes nothing, and says so; one with the same says nothing."""
+    same = load({"TICKWISE_QUEUES": "default", "TICKWISE_SLOTS": "3"})
+    running = replace(RUNNING, settings=tuple((each.name, each.value, each.origin) for each in same.describe()))
+    assert settings_apart(running, same) is None
+    other = load({"TICKWISE_QUEUES": "default,web1", "TICKWISE_SLOTS": "3"})
+    assert "It has other settings than this call: queues is default there and default,web1 here." == settings_apart(
+        running, other
+    )
+    assert settings_apart(running, load({})) is None, "what this call does not give is not asked for"
+    assert settings_apart(replace(RUNNING, settings=None), other) is None

@@ -79,6 +79,10 @@ class OutputSink:
         """The end of the output, as text."""
         return self._tail.decode(errors="replace")
 
+    def begin_task(self) -> None:
+        """Count the output so far as none of the task: an error does not quote it."""
+        self._tail = b""
+
     def write(self, content: bytes) -> bool:
         """Keep it; False once the limit is passed: then what was beyond the limit is gone."""
         kept = content[: self._room]

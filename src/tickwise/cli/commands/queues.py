@@ -320,7 +320,8 @@ def _show_stop(session: Session, stop: Json) -> None:
 
 def _stop_words(session: Session, stop: Json) -> str:
     scope = stop["scope"][:1].upper() + stop["scope"][1:]
-    return f"{scope}: {_stop_state(session, stop)}, by {stop['by']}: {stop['reason']}"
+    made = f"made by {stop['by']}" if stop["lifted_by"] else f"by {stop['by']}"
+    return f"{scope}: {_stop_state(session, stop)}; {made}: {stop['reason']}"
 
 
 def _stop_state(session: Session, stop: Json) -> str:

@@ -11,8 +11,10 @@ this terminal; its data folder holds what both commands need to find it:
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +29,7 @@ from tickwise.cli.session import Session, data_dir_option, json_option, view_opt
 
 if TYPE_CHECKING:
     from tickwise.cli.local.boot_service import BootService
+    from tickwise.cli.local.restart import SettingsAgain
     from tickwise.config import Settings
 
 _MAX_READY_SECONDS: Final = 120.0
@@ -35,6 +38,7 @@ _MAX_STOP_SECONDS: Final = 90.0
 """Longer than `up` gives running tasks before it stops them (`drain_seconds`), by default."""
 _LOOK_SECONDS: Final = 0.1
 INSTALLATION_FILE: Final = "installation"
+FUNCTION_MODULES: Final = "TICKWISE_FUNCTION_MODULES"
 _LAST_LINES: Final = 15
 
 
@@ -84,7 +88,7 @@ def up(
                 "a unit says no secret: write database_url into secrets.toml, and name no --database."
             )
         options = None if remove_service else {"--port": port, "--host": host}
-        return _change_service(session, settings, options, runs=local is not None)
+        return _change_service(session, settings, options, local)
     tell_sharing(session, settings.data_dir, here, runs=local is not None)
     if not background:
         if local is not None:
@@ -97,7 +101,14 @@ def up(
         code = processes.run_up(settings)
         note_installation(settings.data_dir, here)
         return code
-    options = {"--port": port, "--host": host}
+    return _up_in_background(session, settings, {"--port": port, "--host": host}, database, local=local)
+
+
+def _up_in_background(
+    session: Session, settings: Settings, options: dict[str, Any], database: str | None, *, local: Local | None
+) -> int:
+    """Start an `up` apart from this terminal, unless `local`, the one that runs, runs this code."""
+    here, variables = Path(sys.prefix), dict[str, str]()
     if local is not None:
         from tickwise.cli.local import restart
         from tickwise.wiring.installation.build import build_of
@@ -105,6 +116,8 @@ def up(
         why = restart.outdated(local, _installation(settings.data_dir), here, build_of())
         if why is None:
             _show_local(session, local, settings.data_dir, "Tickwise is up already.")
+            if (apart := restart.settings_apart(local, settings)) is not None:
+                session.note(f"{apart} To change them: `tickwise down`, then this command again.")
             return Exit.OK
         session.note(f"Tickwise is up already. {why} It is restarted, at its address and on its data.")
         if (service := _service(session, settings)).is_live and service.is_installed() and service.is_active():
@@ -112,11 +125,29 @@ def up(
             return Exit.OK
         options = restart.options_again(local, options)
         database = restart.database_again(local, database, settings.database_url)
+        again = restart.settings_again(local, settings)
+        _tell_settings(session, again)
+        variables.update(again.variables)
         _end(session, settings.data_dir, local)
-    started = _start(settings.data_dir, options, database)
+    # Functions are looked for beside the caller, as in the foreground. Else no folder is held.
+    has_functions = settings.function_modules or FUNCTION_MODULES in variables
+    cwd = Path.cwd() if has_functions else Path("/")
+    started = _start(settings.data_dir, options, database, variables=variables, cwd=cwd)
     note_installation(settings.data_dir, here)
     _show_local(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
+
+
+def _tell_settings(session: Session, again: SettingsAgain) -> None:
+    """Say which settings of the one before the next one has, and which not."""
+    if again.variables:
+        kept = " ".join(f"{name}={shlex.quote(value)}" for name, value in again.variables.items())
+        session.note(f"It keeps its settings: {kept}")
+    if again.lost:
+        session.note(
+            f"These settings of the one before are not known here, and are not kept: {', '.join(again.lost)}. Give "
+            "them, and start it again."
+        )
 
 
 def tell_sharing(session: Session, data_dir: Path, here: Path, *, runs: bool) -> None:
@@ -148,15 +179,18 @@ def _service(session: Session, settings: Settings) -> BootService:
     return BootService.of(data_dir, session.environ, is_usual=data_dir == usual_dir().absolute())
 
 
-def _change_service(session: Session, settings: Settings, options: dict[str, Any] | None, *, runs: bool) -> int:
-    """Install the service with these options of its command, or remove it (None)."""
+def _change_service(session: Session, settings: Settings, options: dict[str, Any] | None, local: Local | None) -> int:
+    """Install the service with these options of its command, or remove it (None). `local`: the `up` that runs."""
     from tickwise.cli.local import service
+    from tickwise.cli.local.restart import settings_again
 
     unit = _service(session, settings)
     if options is None:
         service.remove(session, unit)
-    else:
-        service.install(session, unit, settings, options, runs=runs)
+        return Exit.OK
+    again = None if local is None else settings_again(local, settings)
+    missing = [] if again is None else [*again.variables, *again.lost]
+    service.install(session, unit, settings, options, runs=local is not None, missing=missing)
     return Exit.OK
 
 
@@ -225,8 +259,11 @@ def _process(local: Local) -> Any:
     return process if alive and older and ours else None
 
 
-def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Local:
-    """Start a detached `up` and wait until it serves. Raises `CommandFailure` with its last words if it does not."""
+def _start(
+    data_dir: Path, options: dict[str, Any], database: str | None, *, variables: Mapping[str, str], cwd: Path
+) -> Local:
+    """Start a detached `up` and wait until it serves. `variables`: beside those of this process. Raises
+    `CommandFailure` with its last words if it does not."""
     from tickwise.observability.output_file import VARIABLE
 
     log = _log(data_dir)
@@ -253,10 +290,11 @@ def _start(data_dir: Path, options: dict[str, Any], database: str | None) -> Loc
             stdout=output,
             stderr=output,
             start_new_session=True,
-            cwd="/",
+            cwd=cwd,
             # Not as an option: all users of the machine may read options.
             env={
                 **os.environ,
+                **variables,
                 VARIABLE: str(log),
                 **({} if database is None else {"TICKWISE_DATABASE_URL": database}),
             },

@@ -154,11 +154,12 @@ def unit_text(service: BootService, command: Sequence[str], environ: Mapping[str
 
 
 def carried(environ: Mapping[str, str], settings: Any) -> dict[str, str]:
-    """The variables that the service needs: the settings of this environment, PATH for its tasks. Raises
+    """The variables that the service needs: the settings of this environment, PATH for its tasks, PYTHONPATH for the
+    modules of functions. Raises
     `CommandFailure` if one is a secret."""
     from tickwise.config import SETTINGS
 
-    found = {name: environ[name] for name in ("PATH", "LANG") if environ.get(name)}
+    found = {name: environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if environ.get(name)}
     for name in _CARRIED:
         if environ.get(name):
             found[name] = str(Path(environ[name]).expanduser().absolute())

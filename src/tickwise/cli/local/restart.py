@@ -3,17 +3,28 @@
 version of the running one is older                               ──► restarted
 same installation, and its files are others than at its start     ──► restarted: a checkout that was pulled
 another installation of the same version, or a newer one          ──► left alone
+
+The next one has the settings of the one before. What cannot be handed on, such as a secret, is told, and so is the call
+whose settings are not those of the one that runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from tickwise import __version__
 from tickwise.cli.connection import Local
+
+if TYPE_CHECKING:
+    from tickwise.config import Settings
+
+DEFAULT: Final = "default"
+"""The origin of a setting that nobody gave."""
+BY_OTHER_WAYS: Final = frozenset({"data_dir", "database_url", "port", "host"})
+"""Settings that a restart hands on by itself."""
 
 
 def outdated(local: Local, installation: Path | None, here: Path, build: str) -> str | None:
@@ -48,3 +59,42 @@ def database_again(local: Local, given: str | None, configured: str | None) -> s
     name one (`configured`) or the running one had an embedded database."""
     is_embedded = all(origin == "default" for name, _, origin in local.settings or () if name == "database_url")
     return given if given is not None or configured is not None or is_embedded else local.database_url
+
+
+class SettingsAgain(NamedTuple):
+    """The settings of the one before that this call does not give."""
+
+    variables: Mapping[str, str]
+    """For the environment of the next one."""
+    lost: Sequence[str]
+    """The names of those that cannot be handed on: secrets, and those of files that this call does not read."""
+
+
+def settings_again(local: Local, settings: Settings) -> SettingsAgain:
+    """The settings that the next `up` keeps from the running one. `settings`: those of this call."""
+    from tickwise.config import SETTINGS
+    from tickwise.config.described import UNSET
+
+    variables, lost = dict[str, str](), list[str]()
+    for name, value, origin in local.settings or ():
+        given_again = origin == DEFAULT or value == UNSET or origin.startswith("--") or name in settings.origins
+        if given_again or name in BY_OTHER_WAYS or name not in SETTINGS:
+            continue
+        setting = SETTINGS[name]
+        if origin == setting.variable and not setting.facts.secret:
+            variables[setting.variable] = value
+        else:
+            lost.append(name)
+    return SettingsAgain(variables, lost)
+
+
+def settings_apart(local: Local, settings: Settings) -> str | None:
+    """The sentence about settings of this call that the running `up` does not have; None: it has all of them. Secrets
+    are compared as they are shown."""
+    there = {name: value for name, value, _ in local.settings or ()}
+    apart = [
+        f"{each.name} is {there[each.name]} there and {each.value} here"
+        for each in settings.describe()
+        if each.origin != DEFAULT and each.name != "data_dir" and there.get(each.name, each.value) != each.value
+    ]
+    return f"It has other settings than this call: {'; '.join(apart)}." if apart else None

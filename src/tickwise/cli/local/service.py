@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tickwise.cli.local.boot_service import BootService, carried, unit_text
@@ -18,10 +18,17 @@ if TYPE_CHECKING:
 
 
 def install(
-    session: Session, service: BootService, settings: Settings, flags: Mapping[str, Any], *, runs: bool
+    session: Session,
+    service: BootService,
+    settings: Settings,
+    flags: Mapping[str, Any],
+    *,
+    runs: bool,
+    missing: Collection[str] = (),
 ) -> None:
     """Write the unit, and enable it where systemd runs. `flags`: the options of its command, by their names. `runs`: an
-    `up` has the data folder now. Raises `CommandFailure`."""
+    `up` has the data folder now; it has the settings `missing`, which this call does not give. Raises
+    `CommandFailure`."""
     command = [sys.executable, "-m", "tickwise", "up", "--data-dir", str(service.data_dir)]
     for option, value in flags.items():
         command += [] if value is None else [option, str(value)]
@@ -48,6 +55,11 @@ def install(
         session.say("systemd does not run here (or reads other folders), so nothing is enabled or started.")
     for line in left:
         session.say(f"  {line}")
+    if missing:
+        session.note(
+            f"The one that runs has settings that the service will not have, because this call does not give them: "
+            f"{', '.join(missing)}. Give them, and call this again."
+        )
 
 
 def remove(session: Session, service: BootService) -> None:

@@ -210,7 +210,7 @@ def _executors(facts: RunFacts) -> Iterator[_Finding]:
         why = unserved(lane, facts.function, active, namespace) if active else "no executor is active"
         change = f"start an executor that takes it: {needs}"
         yield _Finding(
-            ConditionName.EXECUTOR, False, f"{why} (it needs: {needs}; {len(active)} are active)", change, data
+            ConditionName.EXECUTOR, False, f"{why} (it needs: {needs}; active executors: {len(active)})", change, data
         )
         return
     words = f"{len(able)} of {len(active)} active executors can take it ({needs}): {named}"

@@ -86,7 +86,7 @@ _OF_STATE: Final[Mapping[RunState, tuple[NoticeEvent, ...]]] = {
     RunState.RETRYING: (NoticeEvent.RETRIES,),
 }
 
-Teller = tuple[UUID | None, UUID, bool]
+NoticeTarget = tuple[UUID | None, UUID, bool]
 """(rule, channel, whether it is an escalation): what one notice collects."""
 
 
@@ -235,7 +235,7 @@ class _Judging:
         self._closed: list[_AlertDraft] = []
         self._folded: frozenset[str] = frozenset()
         """The subjects of one-time jobs of one name that fail together."""
-        self._notices: dict[Teller, _NoticeDraft] = {}
+        self._notices: dict[NoticeTarget, _NoticeDraft] = {}
         self._standing: dict[str, dict[AlertKey, StandingAlert]] = {}
         for each in situation.standing:
             alert = each.alert
@@ -503,10 +503,10 @@ class _Judging:
         """`before`: the time of the newest event of its alert before this page, which was told already. `earliest`: the
         line by itself is no reason for a message before."""
         for channel_id in channels:
-            teller = (_id_of(rule), channel_id, is_escalation)
-            draft = self._notices.get(teller)
+            target = (_id_of(rule), channel_id, is_escalation)
+            draft = self._notices.get(target)
             if draft is None:
-                draft = self._notices[teller] = _NoticeDraft(rule)
+                draft = self._notices[target] = _NoticeDraft(rule)
             draft.lines.append(line)
             del draft.lines[:-MAX_LINES]
             draft.events += 1
@@ -516,14 +516,14 @@ class _Judging:
                 draft.earliest = min(draft.earliest, earliest)
             draft.urgent = draft.urgent or (line.event in ALWAYS_AT_ONCE and not joins)
 
-    def _due(self, teller: Teller, draft: _NoticeDraft) -> tuple[float, bool]:
+    def _due(self, target: NoticeTarget, draft: _NoticeDraft) -> tuple[float, bool]:
         """The time at which a new notice is sent, and whether it is of a storm."""
         now, rule = self._in.now, draft.rule
         is_storm = draft.events >= STORM_EVENTS or (self._in.more and draft.events > 1)
         ebb = now + STORM_EBB_SECONDS if is_storm else now
-        if teller[2]:
+        if target[2]:
             return ebb, is_storm
-        burst = self._in.bursts.get(teller[:2])
+        burst = self._in.bursts.get(target[:2])
         due = now
         if burst is not None and (burst.storms or burst.newest_at + STORM_EBB_SECONDS > now):
             due = ebb  # the first message of a storm goes at once, with those that failed by then
@@ -565,7 +565,7 @@ class _Judging:
             self._namespace,
             judged,
             [self._alert_change(each) for each in drafts],
-            [self._notice_change(teller, each) for teller, each in self._notices.items()],
+            [self._notice_change(target, each) for target, each in self._notices.items()],
         )
 
     def _alert_change(self, draft: _AlertDraft) -> AlertChange:
@@ -600,9 +600,9 @@ class _Judging:
             next_at=next_at,
         )
 
-    def _notice_change(self, teller: Teller, draft: _NoticeDraft) -> NoticeChange:
-        due, is_storm = self._due(teller, draft)
-        rule_id, channel_id, is_escalation = teller
+    def _notice_change(self, target: NoticeTarget, draft: _NoticeDraft) -> NoticeChange:
+        due, is_storm = self._due(target, draft)
+        rule_id, channel_id, is_escalation = target
         at = [line.at for line in draft.lines]
         return NoticeChange(
             notice_id=self._in.new_id(),

@@ -494,6 +494,15 @@ def _sendable(result: Result) -> Result:
     return result
 
 
+def _looked_at(place: str, error: Exception) -> str:
+    """The places in which a missing module was looked for; empty for another error."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    is_itself = f"{place}.".startswith(f"module {error.name}.")
+    places = f"in {os.getcwd()}, on PYTHONPATH, and among the packages of {sys.executable}"
+    return f"; it is looked for {places}" if is_itself else f"; it imports that, which is looked for {places}"
+
+
 def load_functions(modules: Sequence[str]) -> tuple[dict[str, Registered], list[str]]:
     """The decorated functions of the modules and of installed packages, and what went wrong while looking."""
     found: dict[str, Any] = {}
@@ -506,7 +515,7 @@ def load_functions(modules: Sequence[str]) -> tuple[dict[str, Registered], list[
         try:
             loaded = load()
         except Exception as error:  # noqa: BLE001  # an import may raise anything, the operator is told
-            problems.append(f"{place} cannot be loaded: {type(error).__name__}: {error}")
+            problems.append(f"{place} cannot be loaded: {type(error).__name__}: {error}{_looked_at(place, error)}")
             continue
         values = list(vars(loaded).values()) if hasattr(loaded, "__path__") or hasattr(loaded, "__spec__") else [loaded]
         tasks = [value for value in values if hasattr(value, "__tickwise_task__")]

@@ -65,6 +65,7 @@ from tickwise.adapters.runner.process.task_places import (
     STANDARD_PATH,
     TaskPython,
     environment_of,
+    give_folder,
     home_of,
     path_for,
     python_for,
@@ -267,6 +268,7 @@ class ProcessRunner(SlotRunner):
         python = await self._script_environments.interpreter_of(attempt, text.source)
         if isinstance(python, NoEnvironment):
             return self._no_environment(attempt, python)
+        attempt.sink.begin_task()
         try:
             return await self._perform_with(attempt, text, python)
         finally:
@@ -433,7 +435,7 @@ class ProcessRunner(SlotRunner):
         environment |= task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
-            _give(folder, user.uid, user.gid)
+            give_folder(folder, user.uid, user.gid)
         spawned = spawn(
             Start(
                 arguments=arguments,
@@ -690,13 +692,6 @@ def _rest_of(descriptor: int) -> Sequence[bytes]:
         while len(pieces) < MAX_READS and (piece := os.read(descriptor, READ_BYTES)):
             pieces.append(piece)
     return pieces
-
-
-def _give(folder: Path, uid: int, gid: int) -> None:
-    """Let a folder with all that is in it belong to a user."""
-    for place, _, names in os.walk(folder):
-        for path in (place, *(os.path.join(place, name) for name in names)):
-            os.chown(path, uid, gid)
 
 
 def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:

@@ -128,10 +128,10 @@ class ScriptEnvironments:
             signs: set[asyncio.Future[Any]] = {acquiring, attempt.trouble}
             await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await _let_go(acquiring)
+            await _stop_acquiring(acquiring)
             raise
         if not acquiring.done():
-            await _let_go(acquiring)
+            await _stop_acquiring(acquiring)
             return NoEnvironment(attempt.trouble.result(), "", is_permanent=False)
         found = acquiring.result()
         if isinstance(found, EnvironmentFailure):
@@ -145,7 +145,7 @@ def _declares(task: Mapping[str, Any]) -> bool:
     return any(name in task for name in ENVIRONMENT_FIELDS)
 
 
-async def _let_go(acquiring: asyncio.Future[Environment | EnvironmentFailure]) -> None:
+async def _stop_acquiring(acquiring: asyncio.Future[Environment | EnvironmentFailure]) -> None:
     """Wait no longer; what was acquired in the last moment is released."""
     acquiring.cancel()
     found = (await asyncio.gather(acquiring, return_exceptions=True))[0]

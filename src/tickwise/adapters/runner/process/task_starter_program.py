@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 NO_NEW_PRIVILEGES = "no-new-privileges"
 PR_SET_NO_NEW_PRIVS = 38
 RLIMIT_LOCKS = 10
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+"""The number of this call of the kernel."""
+KEYCTL_JOIN_SESSION_KEYRING = 1
+KEYCTL_SETPERM = 5
 MAX_DESCRIPTORS = 3
 READ_BYTES = 1 << 16
 REPORT_BYTES = 1 << 12
@@ -213,10 +217,27 @@ def _renounce() -> None:
         raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
 
 
+def _leave_keyring() -> None:
+    """Let children inherit no keys of root's, such as tickets of Kerberos: a process reads what is in its session
+    keyring, also as another user. They get one that nobody can use, so no task leaves a key to another; a program may
+    join one of its own. Where the kernel refuses this call, it refuses tasks, too."""
+    import ctypes
+
+    number = KEYCTL.get(os.uname().machine)
+    if number is None:
+        return
+    call, long = ctypes.CDLL(None).syscall, ctypes.c_long
+    keyring = call(long(number), long(KEYCTL_JOIN_SESSION_KEYRING), None)
+    if keyring > 0:
+        call(long(number), long(KEYCTL_SETPERM), long(keyring), long(0))
+
+
 def main() -> None:
     """Until the executor is gone."""
     if NO_NEW_PRIVILEGES in sys.argv[2:] and sys.platform.startswith("linux"):
         _renounce()
+    if sys.platform.startswith("linux"):
+        _leave_keyring()
     asker = _socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(asker.fileno(), False)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores them; tasks shall not

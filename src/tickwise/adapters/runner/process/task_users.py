@@ -6,8 +6,13 @@
     it is not           all tasks are the user of the executor: an ordinary user can become no other one
 
 A user of a namespace has no name and no rights but those of everybody, and no setuid program gives it more. Its number
-follows from the work root and the namespace, so it is the same after each start and on each machine with that folder,
-and what its tasks keep in their home stays theirs. Within one executor no two namespaces have the same number.
+follows from the work root and the namespace. Where two namespaces would have the same one, the second has the next; a
+note in the work root says whose a number is:
+
+    <work root>/users/<number>    the name of the namespace
+
+So it is the same after each start and on each machine with that folder, whichever namespace comes first, and what its
+tasks keep in their home stays theirs.
 
 Invariant: a task that shall be another user is that user from its first instruction, or it is not started.
 """
@@ -18,6 +23,7 @@ import hashlib
 import os
 import pwd
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +38,7 @@ SMALL_RANGE: Final = (61_184, 65_520)
 TRIAL_SECONDS: Final = 60.0
 SHELL: Final = "/bin/sh"
 ROOT: Final = "root"
+USERS: Final = "users"
 SETTING: Final = "TICKWISE_RUN_TASKS_AS"
 
 
@@ -72,15 +79,14 @@ class _Numbers:
 class TaskUsers:
     """The users of one executor's tasks; only where they are not its own."""
 
-    def __init__(self, fixed: TaskUser | None, numbers: _Numbers, salt: bytes) -> None:
+    def __init__(self, fixed: TaskUser | None, numbers: _Numbers, work_root: Path) -> None:
         self._fixed = fixed
         self._numbers = numbers
-        self._salt = salt
+        self._work_root = work_root
         self._by_namespace: dict[str, TaskUser] = {}
-        self._taken: set[int] = set()
 
     def of(self, namespace: str) -> TaskUser:
-        """The user of the tasks of this namespace."""
+        """The user of the tasks of this namespace. The first time it looks into the work root. Raises `OSError`."""
         if self._fixed is not None:
             return self._fixed
         known = self._by_namespace.get(namespace)
@@ -96,13 +102,26 @@ class TaskUsers:
         return self._fixed or self._user(self._numbers.nth(0))
 
     def _made(self, namespace: str) -> TaskUser:
-        place = int.from_bytes(hashlib.sha256(self._salt + b"\0" + namespace.encode()).digest()[:8], "big")
+        salt = os.fsencode(self._work_root)
+        place = int.from_bytes(hashlib.sha256(salt + b"\0" + namespace.encode()).digest()[:8], "big")
         # The first of the range is for trials, of any executor.
-        while (uid := self._numbers.nth(place)) in self._taken or uid == self._numbers.first:
+        while (uid := self._numbers.nth(place)) == self._numbers.first or not self._note(uid, namespace):
             place += 1
-        self._taken.add(uid)
         user = self._by_namespace[namespace] = self._user(uid)
         return user
+
+    def _note(self, uid: int, namespace: str) -> bool:
+        """Note that this number is of this namespace; False: it is of another one."""
+        folder = self._work_root / USERS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="new-") as file:
+            file.write(namespace.encode())
+            file.flush()
+            try:
+                os.link(file.name, folder / str(uid))  # whole, and by one executor alone
+            except FileExistsError:
+                return (folder / str(uid)).read_bytes() == namespace.encode()
+        return True
 
     def _user(self, uid: int) -> TaskUser:
         return TaskUser(uid, uid, (), None, f"tickwise-{uid}")
@@ -127,7 +146,7 @@ def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
             f"start the executor as {said} itself, or unset {SETTING}"
         )
     fixed = None if said is None else _account(said)
-    users = TaskUsers(fixed, _numbers(), os.fsencode(work_root))
+    users = TaskUsers(fixed, _numbers(), work_root)
     wrong = _failure(users.any_of_them())
     if wrong is not None:
         raise Misconfigured(

@@ -51,6 +51,10 @@ NO_NEW_PRIVILEGES = "no-new-privileges"
 PR_SET_DUMPABLE = 4
 PR_SET_NO_NEW_PRIVS = 38
 RLIMIT_LOCKS = 10
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+"""The number of this call of the kernel."""
+KEYCTL_JOIN_SESSION_KEYRING = 1
+KEYCTL_SETPERM = 5
 MAX_CLASSES = 16
 """Of how many bases an exception is told."""
 MAX_NAME_CHARACTERS = 200
@@ -365,6 +369,17 @@ def _prctl(what: int, value: int) -> None:
         raise OSError(errno.EPERM, "prctl")
 
 
+def _leave_keyring() -> None:
+    """Let children inherit no keys of root's, as `task_starter_program` does."""
+    number = KEYCTL.get(os.uname().machine)
+    if number is None:
+        return
+    call, long = _libc.syscall, ctypes.c_long
+    keyring = call(long(number), long(KEYCTL_JOIN_SESSION_KEYRING), None)
+    if keyring > 0:
+        call(long(number), long(KEYCTL_SETPERM), long(keyring), long(0))
+
+
 def _preload() -> None:
     for name in PRELOADED:
         try:
@@ -386,6 +401,7 @@ if __name__ == "__main__":
         _libc, _ulong = ctypes.CDLL(None), ctypes.c_ulong
         if NO_NEW_PRIVILEGES in sys.argv[2:]:
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
+        _leave_keyring()
     _preload()
     _ADDED = frozenset(name.partition(".")[0] for name in set(sys.modules) - _FRESH)
     _last = next(reversed(sys.modules))
