@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.style.api_page import description
 from tests.style.rules import imported_packages
 
 SAMPLE = "tests/unit/sdk/typed_sample.py"
+PYRIGHT = tree.ROOT / "requirements" / "browser" / "node_modules" / "pyright" / "index.js"
 
 
 def test_the_written_modules_say_what_the_description_says() -> None:
@@ -53,4 +56,24 @@ def test_strict_checkers_accept_the_sdk_and_a_program_that_uses_it(version: str,
     ]  # fmt: skip
     env = {"MYPYPATH": "sdk/src", "PATH": ""}
     done = subprocess.run(command, cwd=tree.ROOT, env=env, capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.takes_up_to(120)
+def test_pyright_accepts_the_sdk_and_a_program_that_uses_it(tmp_path: Path) -> None:
+    """In its strict mode and on the oldest Python; what mypy must refuse in the sample, it refuses as well."""
+    node = shutil.which("node")
+    if node is None or not PYRIGHT.exists():
+        pytest.skip("pyright is not here: install npm (on Debian: apt-get install npm), and call make setup")
+    settings = {
+        "include": [str(tree.ROOT / "sdk/src/tickwise_sdk"), str(tree.ROOT / SAMPLE)],
+        "extraPaths": [str(tree.ROOT / "sdk/src")],
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.10",
+        "reportUnnecessaryTypeIgnoreComment": "error",
+    }
+    project = tmp_path / "pyrightconfig.json"
+    project.write_text(json.dumps(settings), encoding="utf-8")
+    command = [node, str(PYRIGHT), "--project", str(project), "--pythonpath", sys.executable]
+    done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stdout + done.stderr

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 class AsyncClient(AsyncCalls):
     """One server, one key, for one event loop."""
 
+    _waits_to_connect = True
+    """A server that refuses connections is waited for: it may restart."""
+
     def __init__(
         self,
         url: str,
@@ -53,6 +56,7 @@ class AsyncClient(AsyncCalls):
             timeout_seconds=timeout_seconds,
             patience_seconds=patience_seconds,
             trust=trust,
+            waits_to_connect=self._waits_to_connect,
         )
         self.url = self._server.url
         self.namespace = namespace
