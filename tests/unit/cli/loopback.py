@@ -62,7 +62,7 @@ def serving(*replies: Reply, port: int = 0) -> Iterator[Loopback]:
                 self.close_connection = True
                 return
             content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
+            self.send_response_only(reply.status)  # `send_response` adds a date of its own
             for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
