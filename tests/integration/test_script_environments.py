@@ -58,10 +58,9 @@ class Shop:
         self.listener = Listener()
         self.metrics = Metrics()
         users = settings.pop("run_tasks_as", OWN_USER)
-        given = {"find_links": str(links), "is_offline": True, **settings}
-        self.environments = UvEnvironments(
-            EnvironmentSettings(root=root / "environments", **given), SystemClock(), self.metrics
-        )
+        place = settings.pop("place", root / "environments")
+        given = {"root": place, "find_links": str(links), "is_offline": True, **settings}
+        self.environments = UvEnvironments(EnvironmentSettings(**given), SystemClock(), self.metrics)
         self.runner = ProcessRunner(
             RunnerSettings(
                 blobs=self.blobs,
@@ -467,6 +466,32 @@ async def test_builds_run_as_the_user_of_the_tasks(tmp_path: Path) -> None:
         assert [[0, False], [0, False]] == [facts[1:3] for facts in found]
         assert found[0][0] != found[1][0]
         assert found[0][3] != found[1][3]
+
+
+@needs_root
+async def test_executors_with_other_users_share_a_folder_of_environments(tmp_path: Path) -> None:
+    """Each user of builds has a cache of its own: in that of another one it may neither read nor write. The numbers of
+    users follow from the work folder, so those of two executors differ."""
+    with tempfile.TemporaryDirectory(prefix="tickwise-tests-") as place:
+        root = Path(place)
+        root.chmod(0o755)
+        links = root / "links"
+        links.mkdir()
+        tickles = [f"tickle{number}" for number in range(2)]
+        for name in tickles:
+            add_wheel(links, name).chmod(0o644)
+        shops = [Shop(root / name, links, run_tasks_as=None, place=root / "environments") for name in ("one", "two")]
+        for shop in shops:
+            await shop.runner.start(shop.listener, time.time)
+        try:
+            for shop, name in zip([*shops, shops[0]], [*tickles, "tickle0==1.0"], strict=True):
+                ending, log = await shop.run({"source": "import os\n", "requirements": name})
+                assert ending.verdict is Verdict.OK, (ending, log)
+            caches = [*(root / "environments" / "caches").glob("*/uv")]
+            assert 2 == len({cache.stat().st_uid for cache in caches}) == len(caches)
+        finally:
+            for shop in shops:
+                await shop.runner.close()
 
 
 async def _told(shop: Shop, namespace: str) -> list[Any]:

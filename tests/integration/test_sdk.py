@@ -128,7 +128,7 @@ def test_a_run_says_how_far_it_is(client: Client, up: Local, tmp_path: Path) -> 
             latest = submitted.run()
             run = {} if latest is None else client.get_run(latest["run_id"])
         told.append((run["progress"]["share"], run["progress"]["text"]))
-        shown = up.tickwise("runs", "show", run["run_id"]).stdout
+        shown = up.tickwise("runs", "show", run["run_id"]).out
         assert re.search(rf"progress +{share:.0%} rows", shown), shown
         (tmp_path / str(share)).touch()
     submitted.result()
