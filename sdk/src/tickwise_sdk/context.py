@@ -63,22 +63,21 @@ class Context(NamedTuple):
         hooks.is_cancelled = is_cancelled
 
     @staticmethod
-    def connect_progress(tell: Callable[[UUID, float, str], None]) -> None:
-        """Called by a worker: how to tell the progress of a run, beside the line of output."""
-
-        def told(context: Context, share: float, text: str) -> None:
-            tell(context.run_id, share, text)
-            _print_progress(context, share, text)
-
-        hooks.tell_progress = told
+    def connect_progress(tell: Callable[[UUID, float, str, str], None]) -> None:
+        """Called by a worker: how to tell the progress of a run, and its line of output, from any thread."""
+        hooks.tell_progress = lambda context, share, text: tell(context.run_id, share, text, _line(share, text))
 
 
 def _never(_run_id: UUID) -> bool:
     return False
 
 
+def _line(share: float, text: str) -> str:
+    return f"progress {share:.0%}{f' {text}' if text else ''}"
+
+
 def _print_progress(_context: Context, share: float, text: str) -> None:
-    print(f"progress {share:.0%}{f' {text}' if text else ''}", flush=True)  # noqa: T201 - printing makes the output
+    print(_line(share, text), flush=True)  # noqa: T201 - printing makes the output
 
 
 class Hooks:

@@ -301,11 +301,12 @@ class Worker:
 
     # ---------------------------------------------------------------------------------------- both threads
 
-    def _tell_progress(self, run_id: UUID, share: float, text: str) -> None:
+    def _tell_progress(self, run_id: UUID, share: float, text: str, line: str) -> None:
         """Note how far a run is; it goes with the output. Its function may tell from any thread."""
-        for item in list(self._items.values()):
+        for number, item in list(self._items.items()):
             if item.run_id == run_id.bytes:
                 self._output_of(item).progress = share, _whole(text)
+                self._print(number, f"{line}\n")
 
     def _is_asked_to_stop(self, run_id: UUID) -> bool:
         """Check whether one of the runs that are here shall stop. Its function may ask from any thread."""
