@@ -138,6 +138,7 @@ async def test_a_task_brings_its_packages_along(shop: Shop, tmp_path: Path, fiel
             shop.environments._settings = EnvironmentSettings(root=shop.environments.root, index_url=address)
             ending, log = await shop.run({**task, "lock": _locked(tmp_path / "project", address)[field]})
             assert "tickle==1.0" in log
+            assert "warning" not in log  # of uv, about its own options
     assert ending.result == '"hello"', ending
 
 
