@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -240,6 +241,21 @@ async def test_a_full_disk_is_told_and_tried_again(tmp_path: Path, links: Path) 
     assert isinstance(found, EnvironmentFailure)
     assert ENVIRONMENT_UNAVAILABLE == found.reason
     assert "no space is left on the disk" in found.detail
+
+
+def test_a_program_that_finds_no_room_leaves_none_of_it(tmp_path: Path) -> None:
+    """What was copied of it would keep the disk full."""
+    folder, source = EnvironmentFolder(tmp_path / "environments"), tmp_path / "program"
+    source.write_bytes(b"x" * 100_000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            folder.program(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [] == [*(folder.root / "programs").iterdir()]
+    assert folder.program(source).read_bytes() == source.read_bytes()
 
 
 async def test_a_cancelled_attempt_does_not_wait_for_its_build(shop: Shop, tmp_path: Path) -> None:

@@ -211,7 +211,8 @@ class EnvironmentFolder:
             os.close(lock)
 
     def program(self, source: Path) -> Path:
-        """A copy of a program that every user can run; the same for the same content. Read once: uv has 38 MB."""
+        """A copy of a program that every user can run; the same for the same content. Read once: uv has 38 MB. Raises
+        `OSError`."""
         known = self._programs.get(source)
         if known is not None and known.exists():
             return known
@@ -220,9 +221,13 @@ class EnvironmentFolder:
         place = self.root / "programs" / f"{digest}-{source.name}"
         if not place.exists():
             partial = place.with_name(f"{place.name}-{os.getpid()}")
-            shutil.copyfile(source, partial)
-            partial.chmod(0o555)
-            partial.rename(place)
+            try:
+                shutil.copyfile(source, partial)
+                partial.chmod(0o555)
+                partial.rename(place)
+            except OSError:
+                partial.unlink(missing_ok=True)  # it would keep a full disk full
+                raise
         self._programs[source] = place
         return place
 
