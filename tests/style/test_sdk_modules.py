@@ -65,7 +65,15 @@ def test_pyright_accepts_the_sdk_and_a_program_that_uses_it() -> None:
     node = shutil.which("node")
     if node is None or not PYRIGHT.exists():
         pytest.skip("pyright is not here: install npm (on Debian: apt-get install npm), and call make setup")
-    command = [node, str(PYRIGHT), "--project", "sdk/pyrightconfig.json", "--pythonpath", sys.executable, "--outputjson"]
+    command = [
+        node,
+        str(PYRIGHT),
+        "--project",
+        "sdk/pyrightconfig.json",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+    ]
     done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False)
     said = json.loads(done.stdout)
     assert [] == said["generalDiagnostics"]

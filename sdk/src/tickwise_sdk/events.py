@@ -51,7 +51,19 @@ class Event(NamedTuple):
     """To go on after it: `last_event_id`."""
 
 
-__all__ = ["COALESCED", "END", "GAP", "LOG", "PROGRESS", "RUN", "Event", "StreamEnded", "follow", "follow_async", "follow_log"]
+__all__ = [
+    "COALESCED",
+    "END",
+    "GAP",
+    "LOG",
+    "PROGRESS",
+    "RUN",
+    "Event",
+    "StreamEnded",
+    "follow",
+    "follow_async",
+    "follow_log",
+]
 
 
 def follow(

@@ -232,8 +232,8 @@ class Exchange:
         if response.status_code not in self._for_now and not _is_in_flight(response):
             try:
                 check(response)
-            except Unreachable as failure:
-                raise self._told(failure) from None
+            except Unreachable as unable:
+                raise self._told(unable) from None
             return True
         asked_seconds = retry_after_seconds(response)
         self._pause_seconds = max(self._pause_seconds, asked_seconds or 0.0)

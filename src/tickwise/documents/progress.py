@@ -15,7 +15,6 @@ from uuid import UUID
 from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import Blobs, logs_folder
 
-
 TEXT_CHARACTERS: Final = 200
 LINE_BEGIN: Final = b"progress "
 """The beginning of the line of output that tells of a progress too. A line without a progress is a line."""

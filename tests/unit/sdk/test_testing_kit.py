@@ -83,7 +83,7 @@ def test_a_job_that_says_no_number_of_retries_has_that_of_the_server(tickwise_se
     @task("kit.never")
     def never(context: Context) -> None:
         context.progress(0.5, "half")
-        print(f"attempt {context.attempt}")
+        print(f"attempt {context.attempt}")  # noqa: T201 - its output is what is tested
         raise ValueError("no")
 
     with pytest.raises(TaskFailed, match="ValueError: no"):
