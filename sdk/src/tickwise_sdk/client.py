@@ -56,8 +56,8 @@ class Client(Calls):
         """`key` is an API key or an access token; a callable is asked at each request, since tokens end. `namespace` is
         the one that requests are about; None: that of the key. `trust` says whose certificate is good, and whether a
         key may travel without one; None: the machine's authorities, and a `ClearTextWarning` for a key that travels
-        unencrypted. `timeout_seconds` is for each sending of a request, `patience_seconds` for waiting for a server that
-        is away."""
+        unencrypted. `timeout_seconds` is for each sending of a request, `patience_seconds` for waiting for a server
+        that is away."""
         self._server = ServerAddress(
             url,
             key,

@@ -313,7 +313,20 @@ def _not_connected(url: str, error: httpx2.HTTPError) -> Unreachable:
         )
     if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
         return Untrusted(f"{url} speaks no TLS; is its address http://…?")
-    return Unreachable(f"nothing answers at {url} ({error})")
+    return Unreachable(f"nothing answers at {url}{_by_proxy(url)} ({error})")
+
+
+def _by_proxy(url: str) -> str:
+    """The way to the server, if it leads through a proxy of the environment: then the proxy may be what is away."""
+    from urllib.request import getproxies, proxy_bypass  # of a failure alone
+
+    parts = urlsplit(url)
+    host, proxies = parts.hostname or "", getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy is None or _is_local(host) or proxy_bypass(host):
+        return ""
+    at = urlsplit(proxy)
+    return f" by the proxy {at.hostname or proxy}{'' if at.port is None else f':{at.port}'} of the environment"
 
 
 def _unable(response: httpx2.Response) -> Unreachable:

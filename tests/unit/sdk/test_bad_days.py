@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
-from tickwise_sdk import AsyncClient, Client, ProblemError, Unreachable
+from tickwise_sdk import AsyncClient, Client, ProblemError, ServerTrust, Unreachable
 from tickwise_sdk.exchange import Exchange
 
 MADE = Reply(201, {"job_id": "j"})
@@ -138,3 +138,19 @@ async def test_a_long_request_that_breaks_is_sent_again(create: Creates, monkeyp
     monkeypatch.setattr(Exchange, "__init__", long_ago)
     with serving(Reply(broken=True), MADE) as server:
         assert {"job_id": "j"} == await create(server.url)
+
+
+async def test_a_proxy_of_the_environment_is_used_and_named(create: Creates, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is away may be the proxy; its password is not told."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    url, trust = "http://tickwise.example", ServerTrust(insecure=True)
+    with serving(MADE) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert {"job_id": "j"} == await create(url, trust=trust)
+    assert ["http://tickwise.example/api/v1/jobs"] == [each.path for each in proxy.received]
+    port = _free_port()
+    monkeypatch.setenv("http_proxy", f"http://user:secret@127.0.0.1:{port}")
+    with pytest.raises(Unreachable, match=rf"tickwise\.example by the proxy 127\.0\.0\.1:{port} of") as failed:
+        await create(url, trust=trust, patience_seconds=0.0)
+    assert "secret" not in failed.value.detail
