@@ -63,10 +63,17 @@ class AsyncClient(AsyncCalls):
         self._http = httpx2.AsyncClient(**self._server.http_options)
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, timeout_seconds: float = 30.0, patience_seconds: float = 10.0) -> Self:
         """As `Client.from_environment`."""
         found = find_server()
-        return cls(found.url, found.key, namespace=found.namespace, trust=found.trust)
+        return cls(
+            found.url,
+            found.key,
+            namespace=found.namespace,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            trust=found.trust,
+        )
 
     @property
     def patience_seconds(self) -> float:

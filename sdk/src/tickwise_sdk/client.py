@@ -72,11 +72,18 @@ class Client(Calls):
         self._http = httpx2.Client(**self._server.http_options)
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, timeout_seconds: float = 30.0, patience_seconds: float = 10.0) -> Self:
         """A client for the server of `TICKWISE_URL`, with `TICKWISE_API_KEY`, else for the `tickwise up` of this
         machine. Raises `ClientError` if there is none."""
         found: ServerFound = find_server()
-        return cls(found.url, found.key, namespace=found.namespace, trust=found.trust)
+        return cls(
+            found.url,
+            found.key,
+            namespace=found.namespace,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            trust=found.trust,
+        )
 
     @property
     def patience_seconds(self) -> float:

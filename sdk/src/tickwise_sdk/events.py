@@ -34,7 +34,7 @@ END: Final = "end"
 LOG: Final = "log"
 """A line of output: `attempt`, `offset`, `next_offset`, `line`."""
 PROGRESS: Final = "progress"
-"""How far a run is, among its lines: `attempt`, `share` from 0 to 1, `text`, `time`."""
+"""The progress of a run, among its lines: `attempt`, `share` from 0 to 1, `text`, `time`."""
 
 PAUSE_SECONDS: Final = 2.0
 _ENDS: Final = frozenset({"unauthenticated", "forbidden", "not_found", "complete"})

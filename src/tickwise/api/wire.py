@@ -32,7 +32,7 @@ from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.definition import decode_definition
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
-from tickwise.documents.progress import Progress
+from tickwise.documents.progress import RunProgress
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -437,8 +437,8 @@ def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDet
     )
 
 
-def progress_view(progress: Progress) -> ProgressView:
-    """How far a run is, as it is answered."""
+def progress_view(progress: RunProgress) -> ProgressView:
+    """The progress of a run, as it is answered."""
     return ProgressView(share=progress.share, text=progress.text, time=time_of(progress.at))
 
 

@@ -154,3 +154,12 @@ async def test_a_proxy_of_the_environment_is_used_and_named(create: Creates, mon
     with pytest.raises(Unreachable, match=rf"tickwise\.example by the proxy 127\.0\.0\.1:{port} of") as failed:
         await create(url, trust=trust, patience_seconds=0.0)
     assert "secret" not in failed.value.detail
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_the_server_of_the_environment_may_be_waited_for_longer(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a program that nobody watches."""
+    monkeypatch.setenv("TICKWISE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("TICKWISE_API_KEY", "key")
+    assert 10.0 == kind.from_environment().patience_seconds
+    assert 60.0 == kind.from_environment(patience_seconds=60.0).patience_seconds

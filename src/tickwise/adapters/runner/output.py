@@ -12,7 +12,7 @@ import asyncio
 import logging
 from uuid import UUID
 
-from tickwise.documents.progress import Progress, progress_content, progress_key, progress_of
+from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.blobs import Blobs, log_chunk_key
 from tickwise.ports.clock import Clock
@@ -46,7 +46,7 @@ class OutputSink:
         self._attempt = attempt
         self._limit = self._room = limit_bytes
         self._pending = bytearray()
-        self._progress: Progress | None = None
+        self._progress: RunProgress | None = None
         self._chunk_count = 0
         self._writing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()

@@ -20,7 +20,7 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.live.streams import HEARTBEAT_SECONDS, RETRY_MILLISECONDS, End, EventStream, comment, marker
 from tickwise.control.runs.logs import read_log
-from tickwise.documents.progress import LINE_BEGIN, Progress, read_progress
+from tickwise.documents.progress import LINE_BEGIN, RunProgress, read_progress
 from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.lifecycle import FINAL
 from tickwise.domain.model import Principal
@@ -88,7 +88,7 @@ def written_lines(part: OutputPart) -> bytes:
     )
 
 
-def written_progress(run: UUID, attempt: int, progress: Progress) -> bytes:
+def written_progress(run: UUID, attempt: int, progress: RunProgress) -> bytes:
     """An event for a progress. It has no id: who comes back gets the newest one with the next line."""
     said = {"run_id": run, "attempt": attempt, "share": progress.share, "text": progress.text}
     return marker("progress", {**said, "time": datetime.fromtimestamp(progress.at, UTC)})
@@ -130,7 +130,7 @@ class LogFollower:
         self._attempt = position.attempt or 0
         self._offset = position.offset
         self._waited = 0.0
-        self._progress: Progress | None = None
+        self._progress: RunProgress | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The parts of the answer, as they are written."""

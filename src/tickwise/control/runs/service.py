@@ -19,7 +19,7 @@ from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition
-from tickwise.documents.progress import Progress, read_progress
+from tickwise.documents.progress import RunProgress, read_progress
 from tickwise.domain.errors import Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
@@ -68,7 +68,7 @@ class RunDetails(NamedTuple):
     """The job whose payload it has; None: it has its own, or the job is gone."""
     trace_id: str | None = None
     """The trace that it belongs to, 32 hex digits; None: it belongs to none that is known here."""
-    progress: Progress | None = None
+    progress: RunProgress | None = None
     """Of one that is RUNNING: how far it is, as its task said; None: it said nothing."""
 
 
@@ -93,7 +93,7 @@ class RunService:
         progress = await self._progress_of(row)
         return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job), progress)
 
-    async def _progress_of(self, row: RunRow) -> Progress | None:
+    async def _progress_of(self, row: RunRow) -> RunProgress | None:
         """One look at the blobs, for a run that goes on; while they are away nothing is known."""
         if row.state is not RunState.RUNNING:
             return None
