@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -58,10 +59,9 @@ class Shop:
         self.listener = Listener()
         self.metrics = Metrics()
         users = settings.pop("run_tasks_as", OWN_USER)
-        given = {"find_links": str(links), "is_offline": True, **settings}
-        self.environments = UvEnvironments(
-            EnvironmentSettings(root=root / "environments", **given), SystemClock(), self.metrics
-        )
+        place = settings.pop("place", root / "environments")
+        given = {"root": place, "find_links": str(links), "is_offline": True, **settings}
+        self.environments = UvEnvironments(EnvironmentSettings(**given), SystemClock(), self.metrics)
         self.runner = ProcessRunner(
             RunnerSettings(
                 blobs=self.blobs,
@@ -139,6 +139,7 @@ async def test_a_task_brings_its_packages_along(shop: Shop, tmp_path: Path, fiel
             shop.environments._settings = EnvironmentSettings(root=shop.environments.root, index_url=address)
             ending, log = await shop.run({**task, "lock": _locked(tmp_path / "project", address)[field]})
             assert "tickle==1.0" in log
+            assert "warning" not in log  # of uv, about its own options
     assert ending.result == '"hello"', ending
 
 
@@ -248,6 +249,21 @@ async def test_a_full_disk_is_told_and_tried_again(tmp_path: Path, links: Path) 
     assert isinstance(found, EnvironmentFailure)
     assert ENVIRONMENT_UNAVAILABLE == found.reason
     assert "no space is left on the disk" in found.detail
+
+
+def test_a_program_that_finds_no_room_leaves_none_of_it(tmp_path: Path) -> None:
+    """What was copied of it would keep the disk full."""
+    folder, source = EnvironmentFolder(tmp_path / "environments"), tmp_path / "program"
+    source.write_bytes(b"x" * 100_000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            folder.program(source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [] == [*(folder.root / "programs").iterdir()]
+    assert folder.program(source).read_bytes() == source.read_bytes()
 
 
 async def test_a_cancelled_attempt_does_not_wait_for_its_build(shop: Shop, tmp_path: Path) -> None:
@@ -475,6 +491,32 @@ async def test_builds_run_as_the_user_of_the_tasks(tmp_path: Path) -> None:
         assert [[0, False], [0, False]] == [facts[1:3] for facts in found]
         assert found[0][0] != found[1][0]
         assert found[0][3] != found[1][3]
+
+
+@needs_root
+async def test_executors_with_other_users_share_a_folder_of_environments(tmp_path: Path) -> None:
+    """Each user of builds has a cache of its own: in that of another one it may neither read nor write. The numbers of
+    users follow from the work folder, so those of two executors differ."""
+    with tempfile.TemporaryDirectory(prefix="tickwise-tests-") as place:
+        root = Path(place)
+        root.chmod(0o755)
+        links = root / "links"
+        links.mkdir()
+        tickles = [f"tickle{number}" for number in range(2)]
+        for name in tickles:
+            add_wheel(links, name).chmod(0o644)
+        shops = [Shop(root / name, links, run_tasks_as=None, place=root / "environments") for name in ("one", "two")]
+        for shop in shops:
+            await shop.runner.start(shop.listener, time.time)
+        try:
+            for shop, name in zip([*shops, shops[0]], [*tickles, "tickle0==1.0"], strict=True):
+                ending, log = await shop.run({"source": "import os\n", "requirements": name})
+                assert ending.verdict is Verdict.OK, (ending, log)
+            caches = [*(root / "environments" / "caches").glob("*/uv")]
+            assert 2 == len({cache.stat().st_uid for cache in caches}) == len(caches)
+        finally:
+            for shop in shops:
+                await shop.runner.close()
 
 
 async def _told(shop: Shop, namespace: str) -> list[Any]:

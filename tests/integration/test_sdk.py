@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -17,6 +19,7 @@ from packaging.utils import canonicalize_name
 from tests.support import sdk_tasks
 from tests.support.local_up import OWN_TASKS, ROOT, Local, local_up
 from tickwise_sdk import AsyncClient, Client, ProblemError, RegistrationError, TaskFailed, submit_many, sync
+from tickwise_sdk.events import PROGRESS, follow_log
 from tickwise_sdk.schedules import declared
 
 DAY = date(2026, 1, 31)
@@ -113,6 +116,26 @@ def test_a_function_knows_that_it_was_cancelled(client: Client, tmp_path: Path) 
     with pytest.raises(TaskFailed, match="CANCELLED"):
         submitted.result()
     assert "True" == (tmp_path / "cancelled").read_text(encoding="utf-8")
+
+
+def test_a_run_says_how_far_it_is(client: Client, up: Local, tmp_path: Path) -> None:
+    """In the API and in `runs show` while it goes on, and in the stream of its output; then it is over."""
+    submitted = sdk_tasks.stages.submit(str(tmp_path), client=client)
+    told: list[tuple[float, str]] = []
+    for share in (0.25, 0.5):
+        run: Any = {}
+        while (run.get("progress") or {}).get("share") != share:
+            latest = submitted.run()
+            run = {} if latest is None else client.get_run(latest["run_id"])
+        told.append((run["progress"]["share"], run["progress"]["text"]))
+        shown = up.tickwise("runs", "show", run["run_id"]).out
+        assert re.search(rf"progress +{share:.0%} rows", shown), shown
+        (tmp_path / str(share)).touch()
+    submitted.result()
+    assert [(0.25, "rows"), (0.5, "rows")] == told
+    assert client.get_run(run["run_id"])["progress"] is None
+    events_seen = [event.data for event in follow_log(client, run["run_id"]) if event.name == PROGRESS]
+    assert [(0.5, "rows")] == [(each["share"], each["text"]) for each in events_seen]
 
 
 # ------------------------------------------------------------------------------------------ schedules

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.style.api_page import description
 from tests.style.rules import imported_packages
 
 SAMPLE = "tests/unit/sdk/typed_sample.py"
+PYRIGHT = tree.ROOT / "requirements" / "browser" / "node_modules" / "pyright" / "index.js"
 
 
 def test_the_written_modules_say_what_the_description_says() -> None:
@@ -54,3 +57,25 @@ def test_strict_checkers_accept_the_sdk_and_a_program_that_uses_it(version: str,
     env = {"MYPYPATH": "sdk/src", "PATH": ""}
     done = subprocess.run(command, cwd=tree.ROOT, env=env, capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.takes_up_to(120)
+def test_pyright_accepts_the_sdk_and_a_program_that_uses_it() -> None:
+    """In its strict mode and on the oldest Python; what mypy must refuse in the sample, it refuses as well."""
+    node = shutil.which("node")
+    if node is None or not PYRIGHT.exists():
+        pytest.skip("pyright is not here: install npm (on Debian: apt-get install npm), and call make setup")
+    command = [
+        node,
+        str(PYRIGHT),
+        "--project",
+        "sdk/pyrightconfig.json",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+    ]
+    done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False)
+    said = json.loads(done.stdout)
+    assert [] == said["generalDiagnostics"]
+    # It says nothing of paths that it does not look at.
+    assert len(tree.python_files("sdk")) + 1 == said["summary"]["filesAnalyzed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from datetime import date
@@ -41,6 +42,17 @@ def until_stopped(context: Context, folder: str) -> None:
             time.sleep(0.01)  # noqa: TID251 - it is interrupted
     finally:
         (Path(folder) / "cancelled").write_text(str(context.cancelled), encoding="utf-8")
+
+
+@task("sdk.stages")
+def stages(context: Context, folder: str) -> None:
+    """Says how far it is, from a thread as well, as often as files let it go on."""
+    for share in (0.25, 0.5):
+        thread = threading.Thread(target=context.progress, args=(share, "rows"))
+        thread.start()
+        thread.join()
+        while not (Path(folder) / str(share)).exists():
+            time.sleep(0.01)  # noqa: TID251 - between two looks at a file that the test writes
 
 
 @task("sdk.tidy")

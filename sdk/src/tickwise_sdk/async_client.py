@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 class AsyncClient(AsyncCalls):
     """One server, one key, for one event loop."""
 
+    _waits_to_connect = True
+    """A server that refuses connections is waited for: it may restart."""
+
     def __init__(
         self,
         url: str,
@@ -53,16 +56,24 @@ class AsyncClient(AsyncCalls):
             timeout_seconds=timeout_seconds,
             patience_seconds=patience_seconds,
             trust=trust,
+            waits_to_connect=self._waits_to_connect,
         )
         self.url = self._server.url
         self.namespace = namespace
         self._http = httpx2.AsyncClient(**self._server.http_options)
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, timeout_seconds: float = 30.0, patience_seconds: float = 10.0) -> Self:
         """As `Client.from_environment`."""
         found = find_server()
-        return cls(found.url, found.key, namespace=found.namespace, trust=found.trust)
+        return cls(
+            found.url,
+            found.key,
+            namespace=found.namespace,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            trust=found.trust,
+        )
 
     @property
     def patience_seconds(self) -> float:

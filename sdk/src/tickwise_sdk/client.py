@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 class Client(Calls):
     """One server, one key. Its connections are kept open until `close`."""
 
+    _waits_to_connect = True
+    """A server that refuses connections is waited for: it may restart."""
+
     def __init__(
         self,
         url: str,
@@ -53,7 +56,8 @@ class Client(Calls):
         """`key` is an API key or an access token; a callable is asked at each request, since tokens end. `namespace` is
         the one that requests are about; None: that of the key. `trust` says whose certificate is good, and whether a
         key may travel without one; None: the machine's authorities, and a `ClearTextWarning` for a key that travels
-        unencrypted."""
+        unencrypted. `timeout_seconds` is for each sending of a request, `patience_seconds` for waiting for a server
+        that is away."""
         self._server = ServerAddress(
             url,
             key,
@@ -61,17 +65,25 @@ class Client(Calls):
             timeout_seconds=timeout_seconds,
             patience_seconds=patience_seconds,
             trust=trust,
+            waits_to_connect=self._waits_to_connect,
         )
         self.url = self._server.url
         self.namespace = namespace
         self._http = httpx2.Client(**self._server.http_options)
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, timeout_seconds: float = 30.0, patience_seconds: float = 10.0) -> Self:
         """A client for the server of `TICKWISE_URL`, with `TICKWISE_API_KEY`, else for the `tickwise up` of this
         machine. Raises `ClientError` if there is none."""
         found: ServerFound = find_server()
-        return cls(found.url, found.key, namespace=found.namespace, trust=found.trust)
+        return cls(
+            found.url,
+            found.key,
+            namespace=found.namespace,
+            timeout_seconds=timeout_seconds,
+            patience_seconds=patience_seconds,
+            trust=found.trust,
+        )
 
     @property
     def patience_seconds(self) -> float:

@@ -51,8 +51,8 @@ class Context(NamedTuple):
         return hooks.is_cancelled(self.run_id)
 
     def progress(self, share: float, text: str = "") -> None:
-        """Say how much is done, from 0 to 1, and of what. It is a line of the run's output; the same percentage twice
-        in a row is one line."""
+        """Say how much is done, from 0 to 1, and of what. It is the progress of the run as long as that goes on, and a
+        line of its output; the same percentage twice in a row is passed over."""
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"progress is a share from 0 to 1, not {share!r}")
         hooks.progress(self, share, text)
@@ -62,13 +62,22 @@ class Context(NamedTuple):
         """Called by a worker, which need not import this module: how to ask whether a run was asked to stop."""
         hooks.is_cancelled = is_cancelled
 
+    @staticmethod
+    def connect_progress(tell: Callable[[UUID, float, str, str], None]) -> None:
+        """Called by a worker: how to tell the progress of a run, and its line of output, from any thread."""
+        hooks.tell_progress = lambda context, share, text: tell(context.run_id, share, text, _line(share, text))
+
 
 def _never(_run_id: UUID) -> bool:
     return False
 
 
+def _line(share: float, text: str) -> str:
+    return f"progress {share:.0%}{f' {text}' if text else ''}"
+
+
 def _print_progress(_context: Context, share: float, text: str) -> None:
-    print(f"progress {share:.0%}{f' {text}' if text else ''}", flush=True)  # noqa: T201 - printing makes the output
+    print(_line(share, text), flush=True)  # noqa: T201 - printing makes the output
 
 
 class Hooks:

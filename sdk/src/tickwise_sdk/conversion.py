@@ -115,7 +115,8 @@ def _number(value: Any) -> float:
         if math.isfinite(value):
             return value
     elif isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        with contextlib.suppress(OverflowError):
+            return float(value)
     raise Mismatch("a number", value)
 
 

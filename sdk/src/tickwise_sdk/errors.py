@@ -35,6 +35,11 @@ class Unreachable(ClientError):
         super().__init__(detail)
         self.status = status
         self.request_id = request_id
+        self.retry_after_seconds: float | None = None
+        """The time that the server asked to wait; None: it asked for none."""
+        self.idempotency_key: str | None = None
+        """The key that a POST was sent with. It may have been carried out: the same call with this `idempotency_key`
+        does nothing twice. None: it was no POST."""
 
 
 class Untrusted(Unreachable):

@@ -33,6 +33,8 @@ END: Final = "end"
 """The server ended the stream: `reason`."""
 LOG: Final = "log"
 """A line of output: `attempt`, `offset`, `next_offset`, `line`."""
+PROGRESS: Final = "progress"
+"""The progress of a run, among its lines: `attempt`, `share` from 0 to 1, `text`, `time`."""
 
 PAUSE_SECONDS: Final = 2.0
 _ENDS: Final = frozenset({"unauthenticated", "forbidden", "not_found", "complete"})
@@ -49,7 +51,19 @@ class Event(NamedTuple):
     """To go on after it: `last_event_id`."""
 
 
-__all__ = ["COALESCED", "END", "GAP", "LOG", "RUN", "Event", "StreamEnded", "follow", "follow_async", "follow_log"]
+__all__ = [
+    "COALESCED",
+    "END",
+    "GAP",
+    "LOG",
+    "PROGRESS",
+    "RUN",
+    "Event",
+    "StreamEnded",
+    "follow",
+    "follow_async",
+    "follow_log",
+]
 
 
 def follow(
@@ -96,8 +110,8 @@ async def follow_async(
 
 
 def follow_log(client: Client, run_id: str, *, last_event_id: str | None = None) -> Iterator[Event]:
-    """The lines that a run writes, each a `LOG`, until it has ended: then an `END` with its `status`. Raises as
-    `follow`."""
+    """The lines that a run writes, each a `LOG`, and each `PROGRESS` of it, until it has ended: then an `END` with its
+    `status`. Raises as `follow`."""
     yield from _reopened(client, f"/runs/{run_id}/logs/stream", {}, last_event_id)
 
 

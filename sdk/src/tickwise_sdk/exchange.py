@@ -3,7 +3,7 @@
     Exchange ──sent──► client ──response or error──► Exchange: an answer, an error to raise, or a pause and once more
 
 Every POST carries an Idempotency-Key, so a request whose answer got lost is sent again and is still carried out once.
-A server that is away, or says that it is for now, is waited for up to `patience_seconds`.
+A server that is away, restarts, or says that it cannot serve for now, is waited for up to `patience_seconds`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ from tickwise_sdk.version import __version__
 
 API: Final = "/api/v1"
 RETRIED_STATUSES: Final = frozenset({429, 502, 503, 504})
+CONFLICT: Final = 409
 PENDING: Final = 202
 """Of a read: what it asks for is accepted, and not there yet."""
 FIRST_PAUSE_SECONDS: Final = 0.2
 MAX_PAUSE_SECONDS: Final = 2.0
-# A connection that cannot be made is not waited for: nearly always nothing listens there, and a person is watching.
-_BROKEN_ON_THE_WAY: Final = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
+IN_FLIGHT: Final = "idempotency_key_in_flight"
+"""The code of a refusal: the first sending of this request is still being carried out, and its answer will follow."""
+_NO_CONNECTION: Final = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_BROKEN_ON_THE_WAY: Final = (
+    httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError, httpx2.ReadTimeout, httpx2.WriteTimeout
+)  # fmt: skip
 
 Json = dict[str, Any]
 Key = str | Callable[[], str] | None
@@ -104,7 +109,9 @@ class ServerAddress:
         timeout_seconds: float,
         patience_seconds: float,
         trust: ServerTrust | None,
+        waits_to_connect: bool,
     ) -> None:
+        """`waits_to_connect`: a connection that is refused is tried again, though the address may be wrong."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ClientError(f"{url!r} is no server address; write one such as http://127.0.0.1:8470")
@@ -118,6 +125,8 @@ class ServerAddress:
         self.url = url.rstrip("/").removesuffix(API)
         self.namespace = namespace
         self.patience_seconds = patience_seconds
+        self.timeout_seconds = timeout_seconds
+        self.waits_to_connect = waits_to_connect
         self._key = key
         headers = {"Accept": "application/json", "User-Agent": f"tickwise-sdk/{__version__}"}
         if namespace:
@@ -178,9 +187,11 @@ class Exchange:
             content = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
         sent.update(server.credentials())
         sent.update(request.headers or {})
+        self._server = server
         self._url = server.url
         self._for_now = request.for_now
-        self._until = time.monotonic() + server.patience_seconds
+        self._began = time.monotonic()
+        self._waits_since: float | None = None
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self.sent: Json = {
             "method": method,
@@ -194,25 +205,50 @@ class Exchange:
 
     def failed(self, error: httpx2.HTTPError) -> None:
         """Judge a request without an answer. Raises `Unreachable` unless it is to be sent again."""
-        if isinstance(error, httpx2.ConnectError):
-            raise _not_connected(self._url, error) from error
-        if isinstance(error, httpx2.TimeoutException):
-            raise Unreachable(f"{self._url} did not answer in time") from error
-        if not isinstance(error, _BROKEN_ON_THE_WAY):
-            raise Unreachable(f"{self._url} cannot be reached: {error}") from error
-        if self._is_over():
-            raise Unreachable(f"the connection to {self._url} broke: {error}") from error
+        if isinstance(error, _NO_CONNECTION):
+            failure = _not_connected(self._url, error)
+            # What broke before was there: it restarts.
+            is_waited_for = self._server.waits_to_connect or self._waits_since is not None
+            is_waited_for = is_waited_for and not isinstance(failure, Untrusted)
+        elif isinstance(error, httpx2.PoolTimeout):
+            limit = self._server.timeout_seconds
+            failure = Unreachable(
+                f"no connection to {self._url} was free for {limit:g} s; send fewer requests at a time"
+            )
+            is_waited_for = False
+        else:
+            is_waited_for = isinstance(error, _BROKEN_ON_THE_WAY)
+            said = f"the connection to {self._url} broke" if is_waited_for else f"{self._url} cannot be reached"
+            failure = Unreachable(f"{said}: {error}")
+            if isinstance(error, httpx2.TimeoutException):
+                failure = Unreachable(f"{self._url} did not answer in time")
+                self._waits_since = self._began  # the timeout was a wait, too
+        if not is_waited_for or self._is_over():
+            raise self._told(failure) from error
 
     def is_answered(self, response: httpx2.Response) -> bool:
         """Check whether this is an answer; False: it is to be sent again. Raises `ProblemError` for a refusal, and
         `Unreachable` once patience ends."""
-        if response.status_code not in self._for_now:
-            check(response)
+        if response.status_code not in self._for_now and not _is_in_flight(response):
+            try:
+                check(response)
+            except Unreachable as unable:
+                raise self._told(unable) from None
             return True
-        self._pause_seconds = max(self._pause_seconds, _retry_after_seconds(response))
+        asked_seconds = retry_after_seconds(response)
+        self._pause_seconds = max(self._pause_seconds, asked_seconds or 0.0)
         if self._is_over():
-            raise _not_there(response) if response.status_code == PENDING else _unable(response)
+            if response.status_code == CONFLICT:
+                check(response)
+            failure = _not_there(response) if response.status_code == PENDING else _unable(response)
+            failure.retry_after_seconds = asked_seconds
+            raise self._told(failure)
         return False
+
+    def _told(self, failure: Unreachable) -> Unreachable:
+        """The failure with the key under which the request may be sent once more."""
+        failure.idempotency_key = self.sent["headers"].get("Idempotency-Key")
+        return failure
 
     def pause_seconds(self) -> float:
         """The time to wait before it is sent again."""
@@ -221,7 +257,12 @@ class Exchange:
         return pause
 
     def _is_over(self) -> bool:
-        return time.monotonic() + self._pause_seconds > self._until
+        """Check whether patience ends before it can be sent again. It begins with the first failure: a long request
+        may break at its end."""
+        now = time.monotonic()
+        if self._waits_since is None:
+            self._waits_since = now
+        return now + self._pause_seconds > self._waits_since + self._server.patience_seconds
 
 
 def statuses_for_now(method: str, *, until_there: bool) -> frozenset[int]:
@@ -257,7 +298,12 @@ def unreachable(url: str, error: httpx2.HTTPError) -> Unreachable:
     return Unreachable(f"{url} cannot be reached: {error}")
 
 
-def _not_connected(url: str, error: httpx2.ConnectError) -> Unreachable:
+def _is_in_flight(response: httpx2.Response) -> bool:
+    """Check whether the request is refused because its first sending is still under way."""
+    return response.status_code == CONFLICT and _refusal(response)[1].get("code") == IN_FLIGHT
+
+
+def _not_connected(url: str, error: httpx2.HTTPError) -> Unreachable:
     """The reason that there is no connection, and what to do about one that TLS refused."""
     said = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in said:
@@ -267,7 +313,20 @@ def _not_connected(url: str, error: httpx2.ConnectError) -> Unreachable:
         )
     if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
         return Untrusted(f"{url} speaks no TLS; is its address http://…?")
-    return Unreachable(f"nothing answers at {url} ({error})")
+    return Unreachable(f"nothing answers at {url}{_by_proxy(url)} ({error})")
+
+
+def _by_proxy(url: str) -> str:
+    """The way to the server, if it leads through a proxy of the environment: then the proxy may be what is away."""
+    from urllib.request import getproxies, proxy_bypass  # of a failure alone
+
+    parts = urlsplit(url)
+    host, proxies = parts.hostname or "", getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy is None or _is_local(host) or proxy_bypass(host):
+        return ""
+    at = urlsplit(proxy)
+    return f" by the proxy {at.hostname or proxy}{'' if at.port is None else f':{at.port}'} of the environment"
 
 
 def _unable(response: httpx2.Response) -> Unreachable:
@@ -297,8 +356,19 @@ def _refusal(response: httpx2.Response) -> tuple[str, Json]:
     return detail, problem
 
 
-def _retry_after_seconds(response: httpx2.Response) -> float:
+def retry_after_seconds(response: httpx2.Response) -> float | None:
+    """The time that the server asks to wait: seconds, or the time of a proxy's date (RFC 9110); None: it asks for
+    none."""
+    text: str = response.headers.get("Retry-After", "")
     try:
-        return max(0.0, float(response.headers.get("Retry-After", "")))
+        seconds = float(text)
     except ValueError:
-        return 0.0
+        from email.utils import parsedate_to_datetime  # nearly no program needs it
+
+        try:
+            until = parsedate_to_datetime(text)
+            # Counted from the date of the answer: the clocks of two machines may differ.
+            seconds = (until - parsedate_to_datetime(response.headers.get("Date", ""))).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None  # no NaN

@@ -2166,6 +2166,15 @@ class Problem(_ProblemRequired, total=False):
     """Of an atomic batch: what is wrong with which job."""
 
 
+class ProgressView(TypedDict):
+    """The newest word of a task on how far it is."""
+
+    share: float
+    """From 0 to 1."""
+    text: str
+    time: str
+
+
 class _PythonTaskRequired(TypedDict):
     kind: Literal["python"]
 
@@ -2601,6 +2610,8 @@ class RunDetailView(TypedDict):
     trace_id: str | None
     """The trace that it belongs to, as collectors show it; null: it belongs to none, or to one of its own that is
     not recorded."""
+    progress: ProgressView | None
+    """Of one that is RUNNING: how far it is, as its task said. Null: it said nothing."""
 
 
 class RunEventView(TypedDict):

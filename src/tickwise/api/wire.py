@@ -30,6 +30,7 @@ from tickwise.control.runs.logs import LogChunk
 from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
+from tickwise.documents.progress import RunProgress
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -335,6 +336,15 @@ class AnomalyView(msgspec.Struct, kw_only=True):
     runs_compared: int
 
 
+class ProgressView(msgspec.Struct, kw_only=True):
+    """The newest word of a task on how far it is."""
+
+    share: float
+    """From 0 to 1."""
+    text: str
+    time: Instant
+
+
 class RunDetailView(RunView, kw_only=True):
     """A run with all that is known of it."""
 
@@ -352,6 +362,8 @@ class RunDetailView(RunView, kw_only=True):
     trace_id: str | None
     """The trace that it belongs to, as collectors show it; null: it belongs to none, or to one of its own that is not
     recorded."""
+    progress: ProgressView | None
+    """Of one that is RUNNING: how far it is, as its task said. Null: it said nothing."""
 
 
 _TRIGGERS: Final = {trigger.value: trigger.name.lower() for trigger in Trigger}
@@ -419,7 +431,13 @@ def run_detail_view(details: RunDetails, anomalies: Sequence[Anomaly]) -> RunDet
             for each in anomalies
         ],
         trace_id=details.trace_id,
+        progress=None if details.progress is None else progress_view(details.progress),
     )
+
+
+def progress_view(progress: RunProgress) -> ProgressView:
+    """The progress of a run, as it is answered."""
+    return ProgressView(share=progress.share, text=progress.text, time=time_of(progress.at))
 
 
 def _cancel_view(row: RunRow) -> CancelView | None:

@@ -51,6 +51,8 @@ class LogPart(NamedTuple):
 class Client(tickwise_sdk.Client):
     """One server, one key."""
 
+    _waits_to_connect = False  # nearly always nothing listens there, and a person is watching
+
     # ------------------------------------------------------------------------------------------ jobs
 
     def job_create(self, body: Json) -> Json:

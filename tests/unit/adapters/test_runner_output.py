@@ -13,6 +13,7 @@ from tickwise.adapters.blobs import StoredBlobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner import output
 from tickwise.adapters.runner.output import OutputSink
+from tickwise.documents.progress import progress_of, read_progress
 from tickwise.domain.errors import Bug, Unavailable
 from tickwise.ports.blobs import log_chunk_key, log_prefix
 
@@ -53,6 +54,23 @@ def sink(blobs: StoredBlobs, limit_bytes: int = 1 << 20) -> tuple[OutputSink, st
 
 async def _content(blobs: StoredBlobs, prefix: str) -> list[tuple[str, bytes]]:
     return [(info.key.removeprefix(prefix), await blobs.get(info.key)) for info in await blobs.list(prefix)]
+
+
+async def test_the_newest_progress_is_kept_beside_the_output() -> None:
+    """In one small blob, whatever a worker said; a blob store that is away gets it later."""
+    blobs, clock = Shaky(1), SystemClock()
+    run_id = uuid4()
+    told = OutputSink(blobs, clock, run_id, 1, limit_bytes=100)
+    for share in (0.1, 0.2, float("nan"), 7.0):
+        told.tell_progress(share, f"{share} \x1b[31m\u202e" + "x" * 1_000)
+    told.write(b"progress 100%\n")
+    await told.close()
+    found = await read_progress(blobs, run_id, 1)
+    assert found is not None
+    assert (1.0, "7.0  [31m " + "x" * 190) == (found.share, found.text)
+    assert [("000000.last", b"progress 100%\n")] == await _content(blobs, log_prefix(run_id, 1))
+    assert 0.0 == progress_of(float("nan"), "", 0.0).share
+    assert await read_progress(blobs, run_id, 2) is None
 
 
 async def test_short_output_is_one_blob_that_is_the_last() -> None:

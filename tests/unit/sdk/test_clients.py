@@ -52,7 +52,7 @@ async def test_refusals_and_absent_servers_have_their_errors() -> None:
                 await client.get_job("j")
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    async with AsyncClient(f"http://127.0.0.1:{port}", "key") as client:
+    async with AsyncClient(f"http://127.0.0.1:{port}", "key", patience_seconds=0.0) as client:
         with pytest.raises(Unreachable, match="nothing answers"):
             await client.get_job("j")
         assert not await client.is_ready()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tickwise.domain.retry import RetryPolicy
 from tickwise_sdk import ClientError, Context, PermanentError, ProblemError, RetryLater, TaskFailed, sync, task
 from tickwise_sdk.schedules import declared
 from tickwise_sdk.tasks import registry
@@ -74,6 +75,22 @@ def test_retries_follow_the_word_of_the_task(tickwise_server: MemoryServer) -> N
     assert "RETRYING" == tickwise_server.runs[-1].status
     (run,) = tickwise_server.advance(minutes=10)
     assert ("SUCCESS", 2, "well") == (run.status, run.attempt, paused.result())
+
+
+def test_a_job_that_says_no_number_of_retries_has_that_of_the_server(tickwise_server: MemoryServer) -> None:
+    """And what the last attempt said is there, though it failed."""
+
+    @task("kit.never")
+    def never(context: Context) -> None:
+        context.progress(0.5, "half")
+        print(f"attempt {context.attempt}")  # noqa: T201 - its output is what is tested
+        raise ValueError("no")
+
+    with pytest.raises(TaskFailed, match="ValueError: no"):
+        never.submit().result()
+    (run,) = tickwise_server.runs
+    assert (RetryPolicy().max_retries + 1, "attempt 4\n") == (run.attempt, run.output)
+    assert [(0.5, "half")] == run.progress
 
 
 def test_schedules_fire_on_the_clock_of_the_test() -> None:

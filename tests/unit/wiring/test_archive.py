@@ -146,7 +146,7 @@ def test_a_link_is_refused(archive: Path, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"text", gzip.compress(b"text"), gzip.compress(b"\0" * 20_480)])
+@pytest.mark.parametrize("content", [b"", b"text", gzip.compress(b"text"), gzip.compress(b"\0" * 20_480)], ids=len)
 def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     """It is no backup."""
     (tmp_path / "other").write_bytes(content)

@@ -68,11 +68,17 @@ async def run_task_async(call: BoundCall[Any], context: Context | None = None) -
 
 def run_payload(name: str, payload: Any, context: Context | None = None) -> TaskRun:
     """Call the task of this name with a payload: as the server has it, which a client may have sent long ago."""
-    task, done = _registered(name), TaskRun()
-    with _surroundings(done):
-        value = task.function(*_arguments(task, payload, context or context_for()))
-        done.result = _as_json(_awaited(value) if task.is_async else value)
+    done = TaskRun()
+    run_into(done, name, payload, context or context_for())
     return done
+
+
+def run_into(done: TaskRun, name: str, payload: Any, context: Context) -> None:
+    """As `run_payload`; what the task said is in `done` also if it raises."""
+    task = _registered(name)
+    with _surroundings(done):
+        value = task.function(*_arguments(task, payload, context))
+        done.result = _as_json(_awaited(value) if task.is_async else value)
 
 
 def _registered(name: str) -> Registration:

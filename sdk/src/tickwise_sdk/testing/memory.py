@@ -22,13 +22,15 @@ from tickwise_sdk.errors import ProblemError, RetryLater
 from tickwise_sdk.schedules import seconds_of
 from tickwise_sdk.submitting import FINAL, NO_CLIENTS, clients_in_use, replace_clients
 from tickwise_sdk.testing.clock import VirtualClock
-from tickwise_sdk.testing.inline import context_for, run_payload
+from tickwise_sdk.testing.inline import TaskRun, context_for, run_into
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from tickwise_sdk import types
 
+USUAL_RETRIES: Final = 3
+"""The `max_retries` of a job that says none."""
 MAX_ATTEMPTS_OF_ONE_CALL: Final = 100_000
 """A schedule that never lets a `run_due` end is a mistake of the test."""
 
@@ -81,6 +83,12 @@ class _Job:
     @property
     def task(self) -> str:
         return str(self.body["task"]["name"])
+
+    @property
+    def max_retries(self) -> int:
+        """The number of its own, else that of the server."""
+        said = self.body.get("max_retries")
+        return USUAL_RETRIES if said is None else int(said)
 
 
 class MemoryServer:
@@ -149,13 +157,15 @@ class MemoryServer:
         run.attempt += 1
         run.status = "RUNNING"
         job.next_at = None
+        done = TaskRun()
         try:
-            done = run_payload(run.task, run.payload, context_for(at=run.nominal_time, attempt=run.attempt))
+            run_into(done, run.task, run.payload, context_for(at=run.nominal_time, attempt=run.attempt))
         except Exception as error:  # noqa: BLE001 - a task may raise anything
             run.error = error
             self._failed(job, run, error)
         else:
-            run.status, run.result, run.output, run.progress = "SUCCESS", done.result, done.output, done.progress
+            run.status, run.result = "SUCCESS", done.result
+        run.output, run.progress = done.output, done.progress
         if run.status in FINAL and job.status == "SCHEDULED":
             job.next_at = self._following(job, run.nominal_time)
             if job.next_at is None:
@@ -164,7 +174,7 @@ class MemoryServer:
 
     def _failed(self, job: _Job, run: MemoryRun, error: Exception) -> None:
         permanent = getattr(error, "__tickwise_permanent__", False) is True
-        if permanent or run.attempt > int(job.body.get("max_retries") or 0) or job.status == "CANCELLED":
+        if permanent or run.attempt > job.max_retries or job.status == "CANCELLED":
             run.status = "FAILED"
             return
         pause = error.retry_after_seconds if isinstance(error, RetryLater) else 0.0

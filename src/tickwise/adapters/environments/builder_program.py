@@ -17,6 +17,7 @@ import tomllib
 EXIT_UNREADABLE = 3
 """The lock cannot be read; uv itself ends with 1 or 2."""
 PYTHON = "venv/bin/python"
+PYLOCK = "pylock.toml"
 
 
 class UnreadableLock(Exception):
@@ -59,7 +60,7 @@ def _locked(uv: str, text: str) -> str:
     try:
         lock = tomllib.loads(text)
         if "lock-version" in lock:
-            return _write("pylock.toml", text)
+            return _write(PYLOCK, text)
         _write("pyproject.toml", project_of(lock))
     except (ValueError, RecursionError, UnreadableLock) as error:
         sys.stdout.write(f"error: the lock cannot be read: {error}\n")
@@ -81,6 +82,8 @@ def main() -> None:
     lock, newest = request["lock"], request["exclude_newer"]
     wanted = _locked(uv, lock) if lock else _write("requirements.txt", request["requirements"])
     options = ["--exclude-newer", newest] if newest else []
+    if wanted == PYLOCK:  # without it uv warns its reader, who cannot give the option
+        options += ["--preview-features", "pylock"]
     _run(uv, "pip", "install", "--python", PYTHON, "--compile-bytecode", "--link-mode", "copy", *options, "-r", wanted)
 
 

@@ -2,7 +2,7 @@
 
     ready/<key>/        venv/, about.json, build.log: whole, read-only
     building/<key>-…/   being made; locked by its builder for as long as that lives
-    caches/<digest>/    what uv keeps of a namespace: downloads, and packages that were built from source
+    caches/<digest>/    what uv keeps for a namespace and user: downloads, and packages that were built from source
     locks/<key>         locked shared by each holder of an environment, exclusively by its builder and its remover
     programs/           the builder and uv, where the users of tasks can run neither in its own place
     removed-…/          on its way out; the next look removes what a kill left of it
@@ -156,7 +156,10 @@ class EnvironmentFolder:
         folder.chmod(PASSABLE)
         work = folder / "work"
         work.mkdir(mode=0o700)
-        digest = sha256(namespace.encode()).hexdigest()[:32]
+        # Of each user too: executors with other work folders, or another `run_tasks_as`, have other users for the
+        # namespace, and none of them can read the cache of another one.
+        user = os.geteuid() if owner is None else owner.uid
+        digest = sha256(f"{user}\0{namespace}".encode()).hexdigest()[:32]
         # An exclusive lock is a remover's, and gone in a moment; without a lock the cache may go, which costs a build.
         used = self._lock(CACHE + digest, fcntl.LOCK_SH)
         if used is not None:
@@ -208,7 +211,8 @@ class EnvironmentFolder:
             os.close(lock)
 
     def program(self, source: Path) -> Path:
-        """A copy of a program that every user can run; the same for the same content. Read once: uv has 38 MB."""
+        """A copy of a program that every user can run; the same for the same content. Read once: uv has 38 MB. Raises
+        `OSError`."""
         known = self._programs.get(source)
         if known is not None and known.exists():
             return known
@@ -217,9 +221,13 @@ class EnvironmentFolder:
         place = self.root / "programs" / f"{digest}-{source.name}"
         if not place.exists():
             partial = place.with_name(f"{place.name}-{os.getpid()}")
-            shutil.copyfile(source, partial)
-            partial.chmod(0o555)
-            partial.rename(place)
+            try:
+                shutil.copyfile(source, partial)
+                partial.chmod(0o555)
+                partial.rename(place)
+            except OSError:
+                partial.unlink(missing_ok=True)  # it would keep a full disk full
+                raise
         self._programs[source] = place
         return place
 

@@ -1,6 +1,7 @@
 """An attempt's output on its way to blob storage, while it is written.
 
-    task ──write──► buffer ──every half second──► logs/<run>/<attempt>/000000, 000001, …, 00000n.last
+    task ──write──────────► buffer ──every half second──► logs/<run>/<attempt>/000000, 000001, …, 00000n.last
+         └─tell_progress──► the newest one ──┘            logs/<run>/<attempt>.progress
 
 An attempt that says nothing costs nothing: no buffer, no task, no blob.
 """
@@ -11,6 +12,7 @@ import asyncio
 import logging
 from uuid import UUID
 
+from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.blobs import Blobs, log_chunk_key
 from tickwise.ports.clock import Clock
@@ -44,6 +46,7 @@ class OutputSink:
         self._attempt = attempt
         self._limit = self._room = limit_bytes
         self._pending = bytearray()
+        self._progress: RunProgress | None = None
         self._chunk_count = 0
         self._writing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -92,9 +95,17 @@ class OutputSink:
             if self._lost is not None:
                 return len(kept) == len(content)
             self._pending += kept
-            if self._writing is None:
-                self._writing = asyncio.get_running_loop().create_task(self._write_chunks())
+            self._begin_writing()
         return len(kept) == len(content)
+
+    def tell_progress(self, share: float, text: str) -> None:
+        """Keep how far the attempt is, from 0 to 1, in the place of what was said before."""
+        self._progress = progress_of(share, text, self._clock.now())
+        self._begin_writing()
+
+    def _begin_writing(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_chunks())
 
     def write_or_drop(self, content: bytes) -> None:
         """Keep it, for a source that cannot wait: while it is full, a note stands for what is lost."""
@@ -142,6 +153,7 @@ class OutputSink:
         while True:
             closing = await self._closed_within(FLUSH_SECONDS)
             try:
+                await self._put_progress()
                 while len(self._pending) > CHUNK_BYTES:
                     await self._put(CHUNK_BYTES, last=False)
                 if closing or self._pending:
@@ -166,6 +178,16 @@ class OutputSink:
         except TimeoutError:
             return False
         return True
+
+    async def _put_progress(self) -> None:
+        """Before the output that tells of it: a reader that sees the line finds the progress."""
+        progress, self._progress = self._progress, None
+        if progress is not None:
+            try:
+                await self._blobs.put(progress_key(self._run_id, self._attempt), progress_content(progress))
+            except Unavailable:
+                self._progress = self._progress or progress
+                raise
 
     async def _put(self, length: int, *, last: bool) -> None:
         key = log_chunk_key(self._run_id, self._attempt, self._chunk_count, last=last)

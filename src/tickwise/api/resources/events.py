@@ -170,8 +170,9 @@ EVENTS: Final = (
         method="GET", path=f"{API}/runs/{{run_id}}/logs/stream", control=LiveService.log, name="streamRunLog",
         tag="runs",
         summary="The lines of a run's output as they are written, as server-sent events until it ends.",
-        description="Events `log` have the data of `LogLineView`; the id of one goes on after it. The marker `end` "
-        "with the reason `complete` has the run's final state.",
+        description="Events `log` have the data of `LogLineView`; the id of one goes on after it. Events `progress` "
+        "have `run_id`, `attempt` and the members of `ProgressView`. The marker `end` with the reason `complete` has "
+        "the run's final state.",
         handler=log_stream, answers=(LogLineView,), query=LogStreamQuery, refuses=(404, 429),
         headers=("Last-Event-ID",),
         endless=True, answer_media=(EVENT_STREAM,), answer_headers=("Cache-Control", "X-Accel-Buffering"),

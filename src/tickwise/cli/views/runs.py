@@ -74,6 +74,8 @@ def fields(session: Session, run: Json, seen_at: float) -> dict[str, Any]:
             continue
         if not session.is_wide and (field in HIDDEN or USUAL.get(field) == value or _is_repeated(run, field)):
             continue
+        if field == "progress":
+            value = f"{value['share']:.0%} {value['text']}".rstrip()
         if field.endswith(("_time", "_at")) and isinstance(value, str):
             value = session.time(value, seen_at=seen_at)
         found[field.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,6 +1,7 @@
 """A log as it is written, line by line, until its run has ended.
 
     blobs ──`read_log`, at most `READ_BYTES`──► lines ──► the client asks for more ──► …
+    a line that tells of a progress ──► the newest progress, if it is another one
     feed  ──the run came into another state──► look at the run again: its attempt, and whether it has ended
 
 So the store is asked when the run changes, not while it writes. Memory is that of one read, however long the log is.
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from tickwise.control.context import ControlContext
 from tickwise.control.live.streams import HEARTBEAT_SECONDS, RETRY_MILLISECONDS, End, EventStream, comment, marker
 from tickwise.control.runs.logs import read_log
+from tickwise.documents.progress import LINE_BEGIN, RunProgress, read_progress
 from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.lifecycle import FINAL
 from tickwise.domain.model import Principal
@@ -85,6 +88,12 @@ def written_lines(part: OutputPart) -> bytes:
     )
 
 
+def written_progress(run: UUID, attempt: int, progress: RunProgress) -> bytes:
+    """An event for a progress. It has no id: who comes back gets the newest one with the next line."""
+    said = {"run_id": run, "attempt": attempt, "share": progress.share, "text": progress.text}
+    return marker("progress", {**said, "time": datetime.fromtimestamp(progress.at, UTC)})
+
+
 def log_id(attempt: int, offset: int) -> str:
     """The id of an event: the place after it."""
     return f"{attempt}.{offset}"
@@ -121,6 +130,7 @@ class LogFollower:
         self._attempt = position.attempt or 0
         self._offset = position.offset
         self._waited = 0.0
+        self._progress: RunProgress | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The parts of the answer, as they are written."""
@@ -178,6 +188,8 @@ class LogFollower:
         lines, used = _lines(chunk.content, whole=stored or (gave_up and len(chunk.content) < READ_BYTES))
         after = [(line, self._offset + end) for line, end in lines]
         part = self._write(OutputPart(self._run, self._attempt, self._offset, after)) if lines else b""
+        if any(line.startswith(LINE_BEGIN) for line, _ in lines):
+            part += await self._new_progress()
         self._offset += used
         if used:
             self._waited = 0.0
@@ -191,6 +203,14 @@ class LogFollower:
         if ended:
             self._waited += LOOK_SECONDS
         return part, LOOK_SECONDS
+
+    async def _new_progress(self) -> bytes:
+        """An event for the progress of this attempt, if it is not what was told last."""
+        found = await read_progress(self._context.blobs, self._run, self._attempt)
+        if found is None or found == self._progress:
+            return b""
+        self._progress = found
+        return written_progress(self._run, self._attempt, found)
 
     def _next(self, row: RunRow) -> None:
         """This attempt has written all. Go on with the next one, wait for it, or end."""

@@ -19,7 +19,8 @@ from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition
-from tickwise.domain.errors import Invalid, NotFound
+from tickwise.documents.progress import RunProgress, read_progress
+from tickwise.domain.errors import Invalid, NotFound, Unavailable
 from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
@@ -67,6 +68,8 @@ class RunDetails(NamedTuple):
     """The job whose payload it has; None: it has its own, or the job is gone."""
     trace_id: str | None = None
     """The trace that it belongs to, 32 hex digits; None: it belongs to none that is known here."""
+    progress: RunProgress | None = None
+    """Of one that is RUNNING: how far it is, as its task said; None: it said nothing."""
 
 
 class RunService:
@@ -87,7 +90,17 @@ class RunService:
         letter = await self._settlements.find(who, run) if row.state is RunState.FAILED else None
         job = None if row.definition is not None else await self._context.store.jobs.get(who.namespace, row.job_id)
         redriven_as = None if letter is None else letter.redriven_as
-        return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job))
+        progress = await self._progress_of(row)
+        return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job), progress)
+
+    async def _progress_of(self, row: RunRow) -> RunProgress | None:
+        """One look at the blobs, for a run that goes on; while they are away nothing is known."""
+        if row.state is not RunState.RUNNING:
+            return None
+        try:
+            return await read_progress(self._context.blobs, row.run_id, row.attempt)
+        except Unavailable:
+            return None
 
     def _trace_of(self, row: RunRow, job: JobRow | None) -> str | None:
         """The trace of the request or run that made it; else its own, if it is recorded."""

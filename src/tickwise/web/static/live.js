@@ -77,7 +77,7 @@
 
   const stream = (address, heard) => {
     const opened = new EventSource(address);
-    for (const name of ["open", "error", "changed", "gap", "end", "output"]) {
+    for (const name of ["open", "error", "changed", "gap", "end", "output", "progress"]) {
       opened.addEventListener(name, (event) => heard(name, event.data ? JSON.parse(event.data) : {}));
     }
     return opened;
@@ -190,6 +190,13 @@
       if (follows) toEnd();
       return undefined;
     };
+    const progressed = ({ share, text }) => {
+      const shown = document.getElementById("progress");
+      if (!shown) return renew();
+      shown.querySelector("progress").value = share;
+      shown.querySelector("span").textContent = `${Math.round(100 * share)} % ${text}`;
+      return undefined;
+    };
     return () => {
       const here = section();
       const wanted = document.hidden ? "" : here?.dataset.follow || "";
@@ -201,6 +208,7 @@
         if (name === "open") section()?.setAttribute("hx-morph-skip", "");
         if (name === "error" && opened?.readyState === EventSource.CLOSED) leave();
         if (name === "output") put(told);
+        if (name === "progress") progressed(told);
         if (name === "end" && !RETURNS.has(told.reason)) {
           leave();
           renew();

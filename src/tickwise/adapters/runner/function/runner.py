@@ -359,6 +359,8 @@ class FunctionRunner:
             self._began(held.get(number), started)
         for number, content in report.outputs:
             self._wrote(held.get(number), content)
+        for number, share, text in report.progress:
+            self._told_progress(held.get(number), share, text)
         if report.results:
             self._take_results(held, report.results)
         if report.returned:
@@ -425,8 +427,15 @@ class FunctionRunner:
         self._reports.began(run.assignment.run_id, started)
 
     def _wrote(self, run: QueuedRun | None, content: bytes) -> None:
-        if run is None:
-            return
+        if run is not None:
+            # Reading slower would hold up the results of all runs of the worker.
+            self._sink_of(run).write_or_drop(content)
+
+    def _told_progress(self, run: QueuedRun | None, share: float, text: str) -> None:
+        if run is not None:
+            self._sink_of(run).tell_progress(share, text)
+
+    def _sink_of(self, run: QueuedRun) -> OutputSink:
         if run.sink is None:
             assignment = run.assignment
             run.sink = OutputSink(
@@ -436,8 +445,7 @@ class FunctionRunner:
                 assignment.attempt,
                 limit_bytes=assignment.limits.output_bytes,
             )
-        # Reading slower would hold up the results of all runs of the worker.
-        run.sink.write_or_drop(content)
+        return run.sink
 
     def _take_results(self, held: dict[int, QueuedRun], results: Sequence[Result]) -> None:
         """Report the ends of runs. Most runs end well, silently and without a limit: those take few steps."""

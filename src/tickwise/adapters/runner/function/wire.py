@@ -90,6 +90,8 @@ class Report(msgspec.Struct, array_like=True, omit_defaults=True, tag=4):
     returned: list[int] = []
     """Runs given back unbegun, because the one before them takes long."""
     outputs: list[tuple[int, bytes]] = []
+    progress: list[tuple[int, float, str]] = []
+    """Of runs that said how far they are: the newest share from 0 to 1, with its text."""
 
 
 _LENGTH = struct.Struct("!I")

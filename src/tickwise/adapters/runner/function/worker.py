@@ -79,13 +79,14 @@ class OutputLimit(BaseException):
 
 
 class _Output:
-    """The output of one run that is not sent yet."""
+    """The output of one run that is not sent yet, and how far it is, if it said that."""
 
-    __slots__ = ("content", "room")
+    __slots__ = ("content", "progress", "room")
 
     def __init__(self, limit_bytes: int) -> None:
         self.content = bytearray()
         self.room = limit_bytes
+        self.progress: tuple[float, str] | None = None
 
 
 class _Capture(io.TextIOBase):
@@ -152,6 +153,8 @@ class Worker:
         for entry in self._functions.values():
             if hasattr(entry.context, "connect"):  # not that of the first release
                 entry.context.connect(self._is_asked_to_stop)
+            if hasattr(entry.context, "connect_progress"):
+                entry.context.connect_progress(self._tell_progress)
         sys.stdout = _Capture(sys.stdout, self._print)
         sys.stderr = _Capture(sys.stderr, self._print)
         asyncio.set_event_loop(self._loop)
@@ -282,9 +285,7 @@ class Worker:
         item = self._items.get(number)
         if item is None:
             return False
-        output = self._outputs.get(number)
-        if output is None:
-            output = self._outputs.setdefault(number, _Output(item.output_limit_bytes))
+        output = self._output_of(item)
         content = text.encode(errors="replace")
         kept = content[: output.room]
         output.room -= len(kept)
@@ -294,7 +295,18 @@ class Worker:
             raise OutputLimit
         return True
 
+    def _output_of(self, item: Item) -> _Output:
+        found = self._outputs.get(item.number)
+        return found or self._outputs.setdefault(item.number, _Output(item.output_limit_bytes))
+
     # ---------------------------------------------------------------------------------------- both threads
+
+    def _tell_progress(self, run_id: UUID, share: float, text: str, line: str) -> None:
+        """Note how far a run is; it goes with the output. Its function may tell from any thread."""
+        for number, item in list(self._items.items()):
+            if item.run_id == run_id.bytes:
+                self._output_of(item).progress = share, _whole(text)
+                self._print(number, f"{line}\n")
 
     def _is_asked_to_stop(self, run_id: UUID) -> bool:
         """Check whether one of the runs that are here shall stop. Its function may ask from any thread."""
@@ -305,17 +317,16 @@ class Worker:
         with self._sending:
             now = _monotonic()
             results = _taken(self._results)
-            outputs: list[tuple[int, bytes]] = []
+            report = Report(results, _taken(self._began), _taken(self._returned))
             if self._outputs:
-                outputs = self._outputs_due(results, now)
-            report = Report(results, _taken(self._began), _taken(self._returned), outputs)
-            if results or report.began or report.returned or outputs:
+                self._add_outputs(report, now)
+            if results or report.began or report.returned or report.outputs or report.progress:
                 self._connection.sendall(_framed(report))
             self._flushed_at = now
 
-    def _outputs_due(self, results: Sequence[Result], now: float) -> list[tuple[int, bytes]]:
-        """All output of the runs that ended; that of the others if some time has passed."""
-        due = [number for number in (result.number for result in results) if number in self._outputs]
+    def _add_outputs(self, report: Report, now: float) -> None:
+        """All output of the runs that ended; that of the others, and their progress, if some time has passed."""
+        due = [number for number in (result.number for result in report.results) if number in self._outputs]
         taken = [(number, bytes(self._outputs.pop(number).content)) for number in due]
         if now - self._output_flushed_at >= OUTPUT_FLUSH_SECONDS:
             self._output_flushed_at = now
@@ -323,7 +334,10 @@ class Worker:
                 if output.content:
                     taken.append((number, bytes(output.content)))
                     output.content.clear()
-        return [(number, content) for number, content in taken if content]
+                if output.progress is not None:
+                    report.progress.append((number, *output.progress))
+                    output.progress = None
+        report.outputs = [(number, content) for number, content in taken if content]
 
     # ---------------------------------------------------------------------------------------- reader thread
 
