@@ -123,7 +123,7 @@ def test_run_replace_keeps_one_job_of_a_name(local: Local, tmp_path: Path) -> No
     ran = local.tickwise("run", script, "--replace", "--cron", "0 3 * * *")
     assert (0, True) == (ran.code, "Next run: " in ran.out)
     assert "0 3 * * *" == local.tickwise("jobs", "show", "replaced", "--json").json["cron_expression"]
-    assert 2 == local.tickwise("run", script, "--replace", "--job-key", "a").code
+    assert 2 == local.tickwise("run", script, "--replace", "--key", "a").code
 
 
 def test_a_job_gets_a_new_script(local: Local, tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
         )
     if isinstance(error, client.ProblemError):
         lines = explain_problem(error.problem, error.detail, session.blame)
-        lines += _advice(error.status, is_key_given=session.key is not None)
+        lines += _advice(error.status)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
         if error.status == 413 and ("/task" in session.blame or not session.blame):
             lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
@@ -304,10 +304,9 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
     return _show_problem(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
 
 
-def _advice(status: int, *, is_key_given: bool) -> list[str]:
+def _advice(status: int) -> list[str]:
     if status == 401:
-        lines = ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
-        return [*lines, "  The key of a job is another thing, and said with --job-key."] if is_key_given else lines
+        return ["  Give a key that this server knows (--api-key, or TICKWISE_API_KEY), or sign in: tickwise login"]
     if status == 412:
         return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []

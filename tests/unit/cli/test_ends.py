@@ -66,7 +66,7 @@ def _waiting_server() -> Iterator[str]:
 def test_ctrl_c_ends_a_command_quietly(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """While the server does not answer: exit code 130, no traceback."""
     with _waiting_server() as address:
-        assert Exit.INTERRUPTED == main([*words, "--url", address, "--key", "k"])
+        assert Exit.INTERRUPTED == main([*words, "--url", address, "--api-key", "k"])
     told = capsys.readouterr()
     assert ("", False) == (told.out, "Traceback" in told.err or "Error" in told.err)
 
@@ -77,7 +77,7 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(words: tuple[str, ...]) -
     reads, writes = os.pipe()
     os.close(reads)
     jobs = [{"job_id": str(number), "name": "a" * 100} for number in range(2_000)]
-    target = ("--url", "URL", "--key", "k") if words[0] == "jobs" else ()
+    target = ("--url", "URL", "--api-key", "k") if words[0] == "jobs" else ()
     with serving(Reply(200, jobs)) as server, os.fdopen(writes, "w") as gone, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", gone)
         patched.setattr(sys, "stderr", gone)

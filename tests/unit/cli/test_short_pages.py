@@ -32,7 +32,7 @@ def test_a_list_goes_on_behind_a_short_page(words: list[str], capfd: pytest.Capt
         for at, page in enumerate(pages, 1)
     ]
     with serving(*replies) as server:
-        assert 0 == main(["--json", *words, "--url", server.url, "--key", "k"])
+        assert 0 == main(["--json", *words, "--url", server.url, "--api-key", "k"])
     assert ["e", "d", "c", "b", "a"] == json.loads(capfd.readouterr().out)
     cursors = [parse_qs(urlsplit(each.path).query).get("cursor") for each in server.received]
     assert [None, ["1"], ["2"], ["3"]] == cursors
