@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import click
 
 from tickwise.cli.failures import Blame, CommandFailure, Exit, debugging, explain_problem, show, show_json
+from tickwise.cli.interrupts import was_pressed
 from tickwise.cli.session import Session, server_options, with_json_fields
 
 
@@ -220,7 +221,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     session = Session()
     try:
-        return _run(session, sys.argv[1:] if arguments is None else arguments)
+        try:
+            return _run(session, sys.argv[1:] if arguments is None else arguments)
+        finally:
+            session.close()
     except (BrokenPipeError, ReaderGone):
         # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
         # it closes the streams at the end.
@@ -230,8 +234,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.OK
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
-    finally:
-        session.close()
 
 
 def _run(session: Session, arguments: Sequence[str]) -> int:
@@ -243,6 +245,8 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
     except (BrokenPipeError, ReaderGone, click.Abort):
         raise
     except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
+        if was_pressed():  # a module of C that was being imported makes an ImportError of it
+            return Exit.INTERRUPTED
         if debugging():
             import traceback
 

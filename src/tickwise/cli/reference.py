@@ -20,7 +20,8 @@ HEAD = """\
 <!-- Written by `python -m tickwise.cli.reference > docs/reference/cli.md`; a test compares. -->
 
 `--json`, `--url`, `--api-key`, `--namespace` and `--data-dir` may stand before or after the command's name. With
-`--json` a command writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member `error`.
+`--json` a command writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member
+`error`.
 
 A local `tickwise up` writes the file `client.json` to its data folder.
 

@@ -37,7 +37,8 @@ class PythonLine(NamedTuple):
 
     text: str
     replaced: tuple[str, ...]
-    """The interpreters that stood there, and the scripts that were started as programs. Empty: the line names none."""
+    """The interpreters that stood there, and the first lines of scripts that were started as programs. Empty: the line
+    starts no Python."""
 
 
 def with_python(text: str, python: str) -> PythonLine:
@@ -58,7 +59,7 @@ def with_python(text: str, python: str) -> PythonLine:
             replaced.append(program)
         elif program.endswith(_SCRIPT):
             parts.append(f"{python} {word}")
-            replaced.append(program)
+            replaced.append(f"the first line of {program}")
         else:
             parts.append(word)
     return PythonLine("".join(parts), tuple(dict.fromkeys(replaced)))

@@ -30,13 +30,15 @@ VARIABLE: Final = "TICKWISE_IMPORTED_PYTHON"
 _STARTER: Final = '''\
 """Runs a command of a crontab in the environment of this task."""
 
+command = {command!r}
+
 import os
 import sys
 
-bin_of_environment = os.path.join(sys.prefix, "bin")
-os.environ["PATH"] = bin_of_environment + os.pathsep + os.environ.get("PATH", os.defpath)
-os.environ[{variable!r}] = os.path.join(bin_of_environment, "python")
-os.execv("/bin/sh", ["/bin/sh", "-c", {command!r}])
+programs = os.path.join(sys.prefix, "bin")
+os.environ["PATH"] = programs + os.pathsep + os.environ.get("PATH", os.defpath)
+os.environ[{variable!r}] = os.path.join(programs, "python")
+os.execv("/bin/sh", ["/bin/sh", "-c", command])
 '''
 
 
@@ -61,9 +63,10 @@ def with_pythons(session: Session, found: Sequence[SourceEntry], options: dict[s
         )
     if named is not None:
         python = _program(named)
-        return [_changed(each, f"--python {python}", shlex.quote(python), {}) for each in found]
+        return [_changed(each, f"{python} (--python)", shlex.quote(python), {}) for each in found]
     if packages:
-        return [_changed(each, f"--{next(iter(packages))}", f'"${VARIABLE}"', packages) for each in found]
+        named = f"the environment of --{next(iter(packages))}"
+        return [_changed(each, named, f'"${VARIABLE}"', packages) for each in found]
     return found
 
 
@@ -74,18 +77,19 @@ def _program(named: str) -> str:
     return str(inner) if inner.exists() else named
 
 
-def _changed(each: SourceEntry, option: str, python: str, packages: Mapping[str, Any]) -> SourceEntry:
+def _changed(each: SourceEntry, runner: str, python: str, packages: Mapping[str, Any]) -> SourceEntry:
+    """The entry with `python`, as a shell reads it, in place of the interpreters of its command. `runner`: that in
+    words."""
     entry = each.entry
     command = None if entry.job is None else unwrap(entry.job["task"]["command"])
     if entry.job is None or command is None:
         return each
     line = with_python(command.text, python)
     if not line.replaced:
-        note = f"{option}: the command starts no Python itself, and is as it was"
+        note = f"the command starts no Python itself, so {runner} is not used"
         return each._replace(entry=replace(entry, notes=(*entry.notes, note)))
-    task = _task(replace(command, text=line.text), packages)
-    change = f"{option}: it runs in place of {', '.join(line.replaced)}"
-    job = {**entry.job, "task": task}
+    change = f"{runner} runs it, and not {', '.join(line.replaced)}"
+    job = {**entry.job, "task": _task(replace(command, text=line.text), packages)}
     changed = replace(entry, job=job, verdict=ImportVerdict.CHANGED, changes=(*entry.changes, change))
     return each._replace(entry=changed)
 
