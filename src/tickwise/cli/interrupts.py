@@ -1,7 +1,7 @@
 """Ctrl-C in the process of a command: it ends with exit code 130 and without a traceback, wherever it comes.
 
-    before and after the command   the system ends the process, as it does with a program in C
-    within                         KeyboardInterrupt; where a library makes another error of it, the press is noted
+before and after the command   the system ends the process, as it does with a program in C
+within                         KeyboardInterrupt; where a library makes another error of it, the press is noted
 """
 
 from __future__ import annotations

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TextIO, cast
 
 import click
 
 from tickwise.cli.failures import Blame, CommandFailure, Exit, debugging, explain_problem, show, show_json
 from tickwise.cli.interrupts import was_pressed
 from tickwise.cli.session import Session, server_options, with_json_fields
+
+_OF_OUTPUT: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a write that name no file: those of files name them."""
 
 
 class CommandEntry(NamedTuple):
@@ -78,12 +82,20 @@ class ReaderGone(Exception):
     """Nobody reads what we write any more. Click would take a broken pipe for a failure, and exit with 1."""
 
 
+class OutputFailed(Exception):
+    """What we write cannot be kept: a full disk, as it is nearly always."""
+
+
 @contextmanager
 def _told_apart() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError as error:
+        if error.errno in _OF_OUTPUT and error.filename is None:
+            raise OutputFailed(error.strerror) from None
+        raise
 
 
 def _summarize(group: click.Group) -> None:
@@ -228,12 +240,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, ReaderGone):
         # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
         # it closes the streams at the end.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+        _write_nowhere(sys.stdout, sys.stderr)
         return Exit.OK
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
+    except OutputFailed as error:
+        _write_nowhere(sys.stdout)
+        show([], first=f"the output cannot be written: {error}")
+        return Exit.MISCONFIGURED
+
+
+def _write_nowhere(*streams: TextIO) -> None:
+    """Let these streams write into nothing from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _run(session: Session, arguments: Sequence[str]) -> int:
@@ -241,8 +263,9 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
     try:
         words = with_json_fields(arguments)
         result = root.main(words, prog_name="tickwise", standalone_mode=False, obj=session)
-        sys.stdout.flush()
-    except (BrokenPipeError, ReaderGone, click.Abort):
+        with _told_apart():
+            sys.stdout.flush()
+    except (BrokenPipeError, ReaderGone, OutputFailed, click.Abort):
         raise
     except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
         if was_pressed():  # a module of C that was being imported makes an ImportError of it
@@ -302,8 +325,6 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
         lines = explain_problem(error.problem, error.detail, session.blame)
         lines += _advice(error.status)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
-        if error.status == 413 and ("/task" in session.blame or not session.blame):
-            lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
         return _show_problem(session, code, error.problem, error.detail, lines)
     return _show_problem(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
 
