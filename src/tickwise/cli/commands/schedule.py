@@ -16,7 +16,7 @@ import click
 
 from tickwise.cli import moments
 from tickwise.cli.failures import Blame, Exit, FieldSource, explain_problem, show
-from tickwise.cli.output import entries
+from tickwise.cli.output import entries, wrapped
 from tickwise.cli.session import Session, json_option
 from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
@@ -222,7 +222,8 @@ def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[
 
 
 def _show_expression(session: Session, read: Expression) -> None:
-    click.echo(schedules.explain(read.schedule))
+    for line in wrapped(session, schedules.explain(read.schedule)):
+        click.echo(line)
     for warning in read.warnings:
         session.note(f"warning: {warning}")
 
