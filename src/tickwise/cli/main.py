@@ -83,7 +83,7 @@ class ReaderGone(Exception):
 
 
 class OutputFailed(Exception):
-    """What we write cannot be kept: a full disk, as it is nearly always."""
+    """Our output cannot be kept. The reason is nearly always a full disk."""
 
 
 @contextmanager

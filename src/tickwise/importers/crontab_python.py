@@ -46,7 +46,7 @@ def with_python(text: str, python: str) -> PythonLine:
     script that it starts as a program."""
     parts: list[str] = []
     replaced: list[str] = []
-    reader = _Reader()
+    reader = _LineReader()
     for token in _TOKEN.finditer(text):
         word = token["word"]
         if word is None:
@@ -65,7 +65,7 @@ def with_python(text: str, python: str) -> PythonLine:
     return PythonLine("".join(parts), tuple(dict.fromkeys(replaced)))
 
 
-class _Reader:
+class _LineReader:
     """The place in a line: whether the next word is a program."""
 
     def __init__(self) -> None:

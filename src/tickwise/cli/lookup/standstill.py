@@ -29,8 +29,8 @@ def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str) -> str:
 
 
 def wait_words(session: Session, job: Mapping[str, Any], job_id: str, at: str | None = None) -> str:
-    """What follows a time at which a job would run (None: now): `. It waits then: …`; empty: nothing that this caller
-    may read holds it back."""
+    """The sentence behind a time at which a job would run (None: now): `. It waits then: …`; empty: nothing that this
+    caller may read holds it back."""
     reason = standstill(session, job, job_id, at)
     then = "" if at is None or (moments.instant(at) or 0.0) <= moments.now() else " then"
     return "" if reason is None else f". It waits{then}: {reason}."
