@@ -55,7 +55,7 @@ setup:  ## install everything into .venv (Python ≥ 3.11); quick when nothing c
 
 up: setup  ## start all roles in the background, run a first job, say where to look (PORT=, DATA_DIR=)
 	@$(BIN)/tickwise up --background $(UP_OPTIONS)
-	@$(BIN)/tickwise run examples/hello.py --now --job-key hello --follow $(AT)
+	@$(BIN)/tickwise run examples/hello.py --now --key hello --follow $(AT)
 	@echo
 	@echo 'Tickwise is running. Next:'
 	@echo '  $(BIN)/tickwise jobs list $(AT)         what is planned'

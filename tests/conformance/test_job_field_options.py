@@ -86,7 +86,7 @@ def _sent(server: Loopback, words: Sequence[str]) -> set[str]:
     """The fields of the body that a command sends, and the key if it stands in the address."""
     before = len(server.received)
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
-        code = main([*words, "--json", "--url", server.url, "--key", "k"])
+        code = main([*words, "--json", "--url", server.url, "--api-key", "k"])
     assert code == 0, f"{' '.join(words)}: {said.getvalue()}"
     requests = [request for request in server.received[before:] if isinstance(request.body, dict)]
     assert requests, f"{' '.join(words)} sends nothing"

@@ -31,7 +31,7 @@ LOOK = {"from", "count", "viewer_timezone"}
 """The fields of a preview that are no fields of a job."""
 OWN_OPTIONS = {
     "--atomic", "--ca-file", "--count", "--data-dir", "--dry-run", "--file", "--follow", "--from", "--insecure",
-    "--json", "--key", "--namespace", "--remove-label", "--replace", "--url", "--utc", "--wait",
+    "--api-key", "--json", "--namespace", "--remove-label", "--replace", "--url", "--utc", "--wait",
     "--dir", "--env", "--lock", "--python", "--requirements", "--start", "--task-file",
 }  # fmt: skip
 """Options of the commands that are no fields of a job. `--remove-label` of `jobs edit` is a part of `--label`; those of

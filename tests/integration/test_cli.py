@@ -378,14 +378,14 @@ def test_bench_measures_the_running_server(local: Local) -> None:
 
 def test_an_unknown_key_is_refused_with_what_to_do(local: Local) -> None:
     """Exit code 4."""
-    ran = local.tickwise("--url", local.url, "--key", "wrong", "jobs", "list")
+    ran = local.tickwise("--url", local.url, "--api-key", "wrong", "jobs", "list")
     assert 4 == ran.code
     assert "TICKWISE_API_KEY" in ran.err
 
 
 def test_options_for_the_server_stand_before_or_after_the_command(local: Local) -> None:
     """As people write them."""
-    server = ("--url", local.url, "--key", local.key, "--json")
+    server = ("--url", local.url, "--api-key", local.key, "--json")
     assert 0 == local.tickwise(*server, "jobs", "list").code
     assert 0 == local.tickwise("jobs", "list", *server).code
 

@@ -335,27 +335,27 @@ def test_a_key_is_made_used_listed_and_revoked(local: Local) -> None:
     made = local.tickwise("keys", "create", "ci", "--scope", "jobs:read", "--expires", "90d")
     assert 0 == made.code, made.err
     secret = made.out.splitlines()[-1]
-    assert 0 == local.tickwise("jobs", "list", "--key", secret, "--url", local.url).code
-    assert 4 == local.tickwise("queues", "list", "--key", secret, "--url", local.url).code
+    assert 0 == local.tickwise("jobs", "list", "--api-key", secret, "--url", local.url).code
+    assert 4 == local.tickwise("queues", "list", "--api-key", secret, "--url", local.url).code
     listed = local.tickwise("keys", "list")
     assert (True, True, False) == ("ci" in listed.out, "good until" in listed.out, secret in listed.out)
     [key_id] = [key["key_id"] for key in local.tickwise("keys", "list", "--json").json if key["name"] == "ci"]
     rotated = local.tickwise("keys", "rotate", key_id, "--overlap", "1h")
     assert (0, True) == (rotated.code, "works until" in rotated.err)
     for each in (secret, rotated.out.strip()):
-        assert 0 == local.tickwise("jobs", "list", "--key", each, "--url", local.url).code
+        assert 0 == local.tickwise("jobs", "list", "--api-key", each, "--url", local.url).code
     assert "its earlier secret until" in local.tickwise("keys", "list").out
     secret = rotated.out.strip()
     gone = local.tickwise("keys", "revoke", key_id)
     assert (0, True) == (gone.code, "is revoked" in gone.out)
-    assert 4 == local.tickwise("jobs", "list", "--key", secret, "--url", local.url).code
+    assert 4 == local.tickwise("jobs", "list", "--api-key", secret, "--url", local.url).code
     assert "revoked" in local.tickwise("keys", "list").out
 
 
 def test_a_key_that_would_be_stronger_than_its_maker_is_refused(local: Local) -> None:
     """With the option that says so."""
     weak = local.tickwise("keys", "create", "weak", "--scope", "keys:admin", "--json").json["key"]
-    server = ("--url", local.url, "--key", weak)
+    server = ("--url", local.url, "--api-key", weak)
     refused = local.tickwise("keys", "create", "strong", "--scope", "jobs:write", *server)
     assert (4, True) == (refused.code, "jobs:write" in refused.err)
 

@@ -153,8 +153,8 @@ def test_namespaces_keep_jobs_apart(local: Local) -> None:
     assert 5 == local.tickwise("jobs", "show", job_id).code
     assert 0 == local.tickwise("jobs", "show", job_id, env={"TICKWISE_NAMESPACE": "team-a"}).code
     key = local.tickwise("keys", "create", "ci", "--role", "viewer", "--in", "team-a").out.strip()
-    assert 0 == local.tickwise("jobs", "show", job_id, "--key", key).code
-    assert 4 == local.tickwise("jobs", "list", "--key", key, "--namespace", "default").code
+    assert 0 == local.tickwise("jobs", "show", job_id, "--api-key", key).code
+    assert 4 == local.tickwise("jobs", "list", "--api-key", key, "--namespace", "default").code
     assert 0 == local.tickwise("namespaces", "close", "team-a").code
     assert "closing" in local.tickwise("namespaces", "list").out
     assert "active" in local.tickwise("namespaces", "open", "team-a").out

@@ -133,7 +133,7 @@ def test_run_replace_keeps_one_job_of_a_name(local: Local, tmp_path: Path) -> No
     ran = local.tickwise("run", script, "--replace", "--cron", "0 3 * * *")
     assert (0, True) == (ran.code, "Next run: " in ran.out)
     assert "0 3 * * *" == local.tickwise("jobs", "show", "replaced", "--json").json["cron_expression"]
-    assert 2 == local.tickwise("run", script, "--replace", "--job-key", "a").code
+    assert 2 == local.tickwise("run", script, "--replace", "--key", "a").code
 
 
 def test_a_job_gets_a_new_script(local: Local, tmp_path: Path) -> None:
@@ -157,6 +157,16 @@ def test_a_queue_on_hold_is_said_instead_of_now(local: Local) -> None:
     ran = local.tickwise("run", "--shell", "true", "--now", "--queue", "slow")
     assert "It waits: the queue slow is on hold by " in ran.out
     assert ": they move." in ran.out
+    held = ". It waits{}: the queue slow is on hold by "
+    ran = local.tickwise("run", "--shell", "true", "--at", "now", "--queue", "slow", "--name", "held back")
+    assert held.format("") in ran.out
+    ran = local.tickwise("run", "--shell", "true", "--every", "1d", "--queue", "slow", "--name", "held later")
+    assert held.format(" then") in ran.out
+    for words in (("show", "held back"), ("edit", "held later", "--priority", "7")):
+        assert ". It waits" in " ".join(local.tickwise("jobs", *words).out.split()), words
+    assert "It waits: the queue slow is on hold by " in local.tickwise("jobs", "run-now", "held later").out
+    assert 0 == local.tickwise("queues", "hold", "slow", "--until", "1h").code
+    assert "It waits" not in local.tickwise("run", "--shell", "true", "--every", "1d", "--queue", "slow").out
     assert 0 == local.tickwise("stops", "add", "--label", "team=moved", "--reason", "a move", "--yes").code
     ran = local.tickwise("run", "--shell", "true", "--now", "--label", "team=moved")
     assert "It waits: " in ran.out
@@ -185,6 +195,48 @@ def test_the_next_run_is_one_that_calendars_skips_and_snoozes_let_run(local: Loc
     assert 0 == local.tickwise("jobs", "skip-next", "skipped once").code
     assert planned not in fields(local, "jobs", "show", "skipped once")["next run"]
     assert planned not in local.tickwise("jobs", "list", "--name", "skipped once", "--columns", "next").out
+
+
+def test_what_moves_one_run_goes_with_what_closes_times(local: Local) -> None:
+    """A snooze and a window, a skip and a calendar, a pause and a calendar, a snooze and a change of the clock."""
+
+    def next_run(name: str) -> str:
+        listed = local.tickwise("jobs", "list", "--name", name, "--columns", "next").out.splitlines()[1]
+        shown = fields(local, "jobs", "show", name).get("next run", "–")
+        assert shown[:19] == listed.strip()[:19]
+        return shown[:16]
+
+    stored(local, "--shell", "true", "--cron", "0 9 * * *", "--name", "pairs", "--start-at", "2098-12-31 12:00")
+    # A run that was moved is a run of its own: a window that comes later closes the times around it.
+    assert 0 == local.tickwise("jobs", "snooze", "pairs", "--until", "2099-01-01 11:00").code
+    window = ("windows", "put", "pairs", "--from", "2099-01-01 8:00", "--to", "2099-01-02 10:00")
+    assert 0 == local.tickwise(*window).code
+    assert "2099-01-01 11:00" == next_run("pairs")
+    assert ["2099-01-01T11:00:00Z", None, "2099-01-03T09:00:00Z"] == _dues(local, "pairs", 3)
+    assert "The run of 2099-01-01 09:00:00 UTC" in local.tickwise("jobs", "skip-next", "pairs").out
+    assert "2099-01-03 09:00" == next_run("pairs")
+    assert "will not run anyway" in local.tickwise("jobs", "skip-next", "pairs").err  # that of 2 January
+    assert 0 == local.tickwise("windows", "delete", "pairs").code
+    assert 0 == local.tickwise("calendars", "put", "pairs", "--dates", "2099-01-03..2099-01-04").code
+    assert 0 == local.tickwise("jobs", "skip-next", "pairs").code
+    assert 0 == local.tickwise("jobs", "edit", "pairs", "--calendar", "pairs").code
+    assert "2099-01-05 09:00" == next_run("pairs")
+    assert 0 == local.tickwise("jobs", "pause", "pairs", "--until", "2099-01-06 8:00").code
+    assert "2099-01-06 09:00" == next_run("pairs")
+    assert "2099-01-05 09:00" in local.tickwise("jobs", "resume", "pairs").out
+    stored(local, "--shell", "true", "--cron", "30 2 * * *", "--timezone", "Europe/Berlin", "--name", "clock",
+           "--start-at", "2027-03-27 12:00")  # fmt: skip
+    assert "2027-03-28 01:00" == next_run("clock")
+    ran = local.tickwise("jobs", "snooze", "clock", "--until", "2027-10-31 2:15")
+    assert "02:15 on 2027-10-31 comes twice" in ran.err
+    assert "starts at 2027-10-31 00:15:00 UTC" in ran.out
+    assert "2027-03-29 00:30" == next_run("clock")
+
+
+def _dues(local: Local, job: str, count: int) -> list[str | None]:
+    """The due times of a preview; None: it is skipped."""
+    fires = local.tickwise("jobs", "preview", job, "--count", str(count), "--json").json["fires"]
+    return [fire["due"] for fire in fires]
 
 
 def test_a_time_about_a_job_is_read_in_its_zone(local: Local) -> None:

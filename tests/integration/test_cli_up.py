@@ -67,7 +67,7 @@ def test_up_in_the_background_is_ready_when_it_returns(folder: Folder) -> None:
 def test_a_job_with_a_key_is_the_same_job_each_time(folder: Folder) -> None:
     """As for `make up`, which runs its first job whenever it is called: one job, changed to what is said now, with a
     run for each time."""
-    said = ("run", "examples/hello.py", "--job-key", "hello", "--follow", "--param")
+    said = ("run", "examples/hello.py", "--key", "hello", "--follow", "--param")
     for name in ("Ada", "Bob"):
         hello = folder.tickwise(*said, f"name={name}")
         assert 0 == hello.code, hello.err
@@ -81,7 +81,7 @@ def test_a_job_with_a_key_is_the_same_job_each_time(folder: Folder) -> None:
 def test_a_job_with_a_key_may_have_a_schedule(folder: Folder) -> None:
     """The schedule is changed as all else is."""
     for cron in ("0 3 * * *", "0 4 * * *"):
-        ran = folder.tickwise("run", "--shell", "true", "--job-key", "nightly", "--cron", cron)
+        ran = folder.tickwise("run", "--shell", "true", "--key", "nightly", "--cron", cron)
         assert 0 == ran.code, ran.err
     assert "0 4 * * *" == folder.tickwise("jobs", "show", "nightly", "--json").json["cron_expression"]
     assert 0 == folder.tickwise("jobs", "cancel", "nightly").code

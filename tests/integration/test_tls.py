@@ -45,7 +45,7 @@ def test_the_command_line_of_the_machine_finds_and_trusts_the_server(local: Loca
 
 def test_a_server_that_is_not_trusted_is_told_nothing(local: Local, pair: Pair) -> None:
     """Without its authority the request is not sent, and the message says which option names it."""
-    words = ("jobs", "list", "--url", local.url, "--key", local.key)
+    words = ("jobs", "list", "--url", local.url, "--api-key", local.key)
     refused = local.tickwise(*words)
     assert UNREACHABLE == refused.code
     assert "is not trusted" in refused.err
@@ -62,14 +62,14 @@ def test_a_certificate_for_another_name_is_refused(local: Local, tmp_path: Path)
     files = {"TICKWISE_TLS_CERT_FILE": str(other.certificate), "TICKWISE_TLS_KEY_FILE": str(other.key)}
     with local_up(tmp_path / "up", "--database", "memory://", **files) as up:
         assert 0 == up.tickwise("jobs", "list").code  # by `client.json`, which knows the name
-        refused = up.tickwise("jobs", "list", "--url", up.url, "--key", up.key, "--ca-file", other.certificate)
+        refused = up.tickwise("jobs", "list", "--url", up.url, "--api-key", up.key, "--ca-file", other.certificate)
         assert UNREACHABLE == refused.code
         assert "is not trusted" in refused.err
 
 
 def test_the_wrong_scheme_is_named(local: Local) -> None:
     """Plain HTTP to the port of TLS."""
-    plain = local.tickwise("jobs", "list", "--url", local.url.replace("https", "http"), "--key", local.key)
+    plain = local.tickwise("jobs", "list", "--url", local.url.replace("https", "http"), "--api-key", local.key)
     assert REFUSED == plain.code
     assert "use https://" in plain.err
 

@@ -85,10 +85,10 @@ def policy_of_the_command_line() -> dict[str, Any]:
     shown = {"explanation": "", "timezone": "UTC", "viewer_timezone": "UTC", "warnings": [], "fires": []}
     option = ["--every", "1h", "--offset", "1m", "--json"]
     with serving(Reply(201, created)) as server:
-        main(["run", "--shell", "date", *option, "--url", server.url, "--key", "k"])
+        main(["run", "--shell", "date", *option, "--url", server.url, "--api-key", "k"])
         run = server.received[-1].body[POLICY]
     with serving(Reply(200, shown)) as server:
-        main(["jobs", "preview", *option, "--url", server.url, "--key", "k"])
+        main(["jobs", "preview", *option, "--url", server.url, "--api-key", "k"])
         return {"run_option": run, "preview_option": server.received[-1].body[POLICY]}
 
 
@@ -103,17 +103,17 @@ def asked_of_the_command_line() -> dict[str, Any]:
     created, job = {"job_id": "0" * 8, "warnings": []}, {"job_id": "0" * 8, "version": 1, "name": "a"}
     run = ["run", "--shell", "date", "--on-demand", "--cool-down", "1m"]
     with serving(Reply(201, created)) as server:
-        main([*run, "--json", "--url", server.url, "--key", "k"])
+        main([*run, "--json", "--url", server.url, "--api-key", "k"])
         found: dict[str, Any] = {"run": server.received[-1].body[FIELD]}
     with serving(Reply(200, job)) as server:
         one = "019c0000-0000-7000-8000-000000000000"
-        main(["jobs", "edit", one, "--cool-down", "2m", "--json", "--url", server.url, "--key", "k"])
+        main(["jobs", "edit", one, "--cool-down", "2m", "--json", "--url", server.url, "--api-key", "k"])
         found["edit"] = server.received[-1].body
     with (
         serving(Reply(422, PROBLEM, {"Content-Type": "application/problem+json"})) as server,
         redirect_stderr(StringIO()) as said,
     ):
-        main([*run, "--url", server.url, "--key", "k"])
+        main([*run, "--url", server.url, "--api-key", "k"])
         found["refused"] = said.getvalue()
     return found
 

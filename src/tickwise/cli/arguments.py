@@ -7,10 +7,14 @@ There is a moment before, as long as the start of Python takes: an address in th
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import re
+from typing import Any, Final
 
 import click
 
+API_KEY: Final = re.compile(r"tw[a-z]?_[0-9A-Za-z_-]{40,}")
+"""The form of the secrets that a server gives out (`control/keys/forms.py`)."""
 _ARGUMENTS_BEGIN = 47
 """Of the fields of `/proc/self/stat`, counted from 0: where the arguments are in memory."""
 
@@ -39,4 +43,17 @@ def secret_option(_context: click.Context, _parameter: click.Parameter, value: A
     """The callback of an option whose value is a secret."""
     if isinstance(value, str):
         blot_out(value)
+    return value
+
+
+def job_key_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """The callback of `--key`, the key of a job. Raises `click.UsageError` for an API key: as a job's key it would be
+    stored, and shown in lists."""
+    own = {os.environ.get(name) for name in ("TICKWISE_API_KEY", "TICKWISE_BOOTSTRAP_KEY")}
+    if value and (API_KEY.fullmatch(value) or value in own):
+        blot_out(value)
+        raise click.UsageError(
+            "--key is the key of the job, and what follows it looks like an API key: give that with --api-key, or in "
+            "TICKWISE_API_KEY. Nothing was sent."
+        )
     return value

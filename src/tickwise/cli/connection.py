@@ -2,7 +2,7 @@
 
     server  --url  >  TICKWISE_URL  >  <data dir>/client.json, which a local `up` writes  >  the last `tickwise login`
     trust   --ca-file  >  TICKWISE_CA_FILE  >  the certificate that <data dir>/client.json names  >  the machine's
-    key     --key  >  TICKWISE_API_KEY  >  the sign-in at that server  >  <data dir>/client.json
+    key     --api-key  >  TICKWISE_API_KEY  >  the sign-in at that server  >  <data dir>/client.json
 
 A local server comes before a sign-in elsewhere, so that no command meant for this machine reaches another one.
 The file is readable only by who started it, so on a laptop there is no key to paste, and on a shared machine
@@ -77,7 +77,7 @@ def read_local(data_dir: Path) -> Local | None:
         raise CommandFailure(
             f"{path} may not be read by you: another user started this Tickwise.",
             Exit.UNREACHABLE,
-            advice="Give its address and a key of your own: --url and --key, or TICKWISE_URL and TICKWISE_API_KEY.",
+            advice="Give its address and a key of your own: --url and --api-key, or TICKWISE_URL and TICKWISE_API_KEY.",
         ) from None
     except (OSError, ValueError):
         return None
@@ -177,7 +177,7 @@ def _server(
         raise CommandFailure(
             "there is no Tickwise running on this machine that I can find.",
             Exit.UNREACHABLE,
-            advice=f"Start one with `tickwise up` (looked in {folder}), name one with --url and --key, or "
+            advice=f"Start one with `tickwise up` (looked in {folder}), name one with --url and --api-key, or "
             "TICKWISE_URL and TICKWISE_API_KEY, or sign in: tickwise login --url URL",
         )
     if url and url.rstrip("/") != local.url.rstrip("/"):

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TextIO, cast
 
 import click
 
 from tickwise.cli.failures import Blame, CommandFailure, Exit, debugging, explain_problem, show, show_json
+from tickwise.cli.interrupts import was_pressed
 from tickwise.cli.session import Session, server_options, with_json_fields
+
+_OF_OUTPUT: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a write that name no file: those of files name them."""
 
 
 class CommandEntry(NamedTuple):
@@ -77,12 +82,20 @@ class ReaderGone(Exception):
     """Nobody reads what we write any more. Click would take a broken pipe for a failure, and exit with 1."""
 
 
+class OutputFailed(Exception):
+    """Our output cannot be kept. The reason is nearly always a full disk."""
+
+
 @contextmanager
 def _told_apart() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError as error:
+        if error.errno in _OF_OUTPUT and error.filename is None:
+            raise OutputFailed(error.strerror) from None
+        raise
 
 
 def _summarize(group: click.Group) -> None:
@@ -220,18 +233,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     session = Session()
     try:
-        return _run(session, sys.argv[1:] if arguments is None else arguments)
+        try:
+            return _run(session, sys.argv[1:] if arguments is None else arguments)
+        finally:
+            session.close()
     except (BrokenPipeError, ReaderGone):
         # The reader of our output has seen enough (`tickwise runs list | head`). Python would complain once more when
         # it closes the streams at the end.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere, stream.fileno())
+        _write_nowhere(sys.stdout, sys.stderr)
         return Exit.OK
     except (KeyboardInterrupt, click.Abort):
         return Exit.INTERRUPTED
-    finally:
-        session.close()
+    except OutputFailed as error:
+        _write_nowhere(sys.stdout)
+        show([], first=f"the output cannot be written: {error}")
+        return Exit.MISCONFIGURED
+
+
+def _write_nowhere(*streams: TextIO) -> None:
+    """Let these streams write into nothing from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _run(session: Session, arguments: Sequence[str]) -> int:
@@ -239,10 +263,13 @@ def _run(session: Session, arguments: Sequence[str]) -> int:
     try:
         words = with_json_fields(arguments)
         result = root.main(words, prog_name="tickwise", standalone_mode=False, obj=session)
-        sys.stdout.flush()
-    except (BrokenPipeError, ReaderGone, click.Abort):
+        with _told_apart():
+            sys.stdout.flush()
+    except (BrokenPipeError, ReaderGone, OutputFailed, click.Abort):
         raise
     except Exception as error:  # noqa: BLE001  # the last handler: each failure becomes a message and an exit code
+        if was_pressed():  # a module of C that was being imported makes an ImportError of it
+            return Exit.INTERRUPTED
         if debugging():
             import traceback
 
@@ -296,18 +323,15 @@ def _client_error(error: Any, client: Any, session: Session) -> Exit:
         )
     if isinstance(error, client.ProblemError):
         lines = explain_problem(error.problem, error.detail, session.blame)
-        lines += _advice(error.status, is_key_given=session.key is not None)
+        lines += _advice(error.status)
         code = Exit.NOT_FOUND if error.status == 404 else Exit.REFUSED
-        if error.status == 413 and ("/task" in session.blame or not session.blame):
-            lines = ["  Store a large script once with `tickwise tasks put`, and name it by its id."]
         return _show_problem(session, code, error.problem, error.detail, lines)
     return _show_problem(session, Exit.USAGE, {"detail": error.detail}, error.detail, [])
 
 
-def _advice(status: int, *, is_key_given: bool) -> list[str]:
+def _advice(status: int) -> list[str]:
     if status == 401:
-        lines = ["  Give a key that this server knows (--key, or TICKWISE_API_KEY), or sign in: tickwise login"]
-        return [*lines, "  The key of a job is another thing, and said with --job-key."] if is_key_given else lines
+        return ["  Give a key that this server knows (--api-key, or TICKWISE_API_KEY), or sign in: tickwise login"]
     if status == 412:
         return ["  It was changed in the meantime: look at it again, then repeat your change."]
     return []

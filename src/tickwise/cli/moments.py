@@ -240,19 +240,25 @@ def _hour_minute_second(text: str) -> tuple[int, int, int]:
 def _placed(naive: datetime, zone: tzinfo | None, tell: Callable[[str], None] | None) -> datetime:
     """A wall clock's reading as an instant with its offset. Of a time that comes twice, the first; one that a change of
     the clock leaves out is as long after the change as it is after the last time before."""
-    first, second = (
+    readings = [
         naive.replace(fold=fold).astimezone() if zone is None else naive.replace(tzinfo=zone, fold=fold)
         for fold in (0, 1)
-    )
-    if first.utcoffset() == second.utcoffset() or tell is None:
-        return first
-    shown = first.astimezone(UTC).astimezone(zone)
+    ]
+    # The folds of this machine's zone and of others stand for opposite sides of a gap, so the instants are compared.
+    first, second = sorted(readings, key=datetime.timestamp)
+    if first.timestamp() == second.timestamp():
+        return readings[0]
     said = f"{naive:%H:%M} on {naive:%Y-%m-%d}"
-    if shown.replace(tzinfo=None, fold=0) != naive:
+    shown = second.astimezone(UTC).astimezone(zone)
+    if shown.replace(tzinfo=None, fold=0) == naive:
+        if tell is not None:
+            tell(
+                f"{said} comes twice, as the clock is put back; the first is taken. The second is {second.isoformat()}."
+            )
+        return first
+    if tell is not None:
         tell(f"There is no {said}: the clock is put forward then. It is taken as {shown:%H:%M} {shown.tzname()}.")
-    else:
-        tell(f"{said} comes twice, as the clock is put back; the first is taken. The second is {second.isoformat()}.")
-    return first
+    return second
 
 
 def instant(text: str | None) -> float | None:

@@ -19,15 +19,16 @@ HEAD = """\
 
 <!-- Written by `python -m tickwise.cli.reference > docs/reference/cli.md`; a test compares. -->
 
-`--json`, `--url`, `--key`, `--namespace` and `--data-dir` may stand before or after the command's name. With `--json` a
-command writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member `error`.
+`--json`, `--url`, `--api-key`, `--namespace` and `--data-dir` may stand before or after the command's name. With
+`--json` a command writes one JSON value to stdout, messages go to stderr, and an error is an object with the one member
+`error`.
 
 A local `tickwise up` writes the file `client.json` to its data folder.
 
 | | comes from the first of these that is there |
 | --- | --- |
 | the server | `--url`, `TICKWISE_URL`, `client.json`, the last `tickwise login` |
-| the key | `--key`, `TICKWISE_API_KEY`, the sign-in at that server, `client.json` |
+| the key | `--api-key`, `TICKWISE_API_KEY`, the sign-in at that server, `client.json` |
 | the namespace | `--namespace`, `TICKWISE_NAMESPACE`, the first one of the key or of the roles |
 
 On a terminal, and where `COLUMNS` says how wide the output is, tables fit: names and errors are shortened, of ids the

@@ -101,7 +101,7 @@ def fields(
         ("--end-at", "end_at", rules.end_at),
     ):
         if text is not None:
-            body[field] = None if before is not None and text == NONE else _instant(option, text, timezone)
+            body[field] = None if before is not None and text == NONE else _instant(session, option, text, timezone)
             work.blame(session, f"/{field}", option, text)
     for option, field, text in (
         ("--jitter", "jitter_seconds", rules.jitter),
@@ -162,9 +162,9 @@ def _calendars(session: Session, texts: Sequence[str], *, changing: bool) -> lis
     return found
 
 
-def _instant(option: str, text: str, timezone: str | None) -> str:
+def _instant(session: Session, option: str, text: str, timezone: str | None) -> str:
     try:
         zone = moments.zone_named(timezone) if timezone else None
-        return moments.moment(text, zone, moments.now()).isoformat()
+        return moments.moment(text, zone, moments.now(), tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None

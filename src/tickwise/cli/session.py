@@ -300,8 +300,8 @@ def server_options(command: Decorated) -> Decorated:
             help="The certificates (PEM) by which its own is trusted.  [TICKWISE_CA_FILE, or those of the machine]",
         ),
         click.option(
-            "--key", metavar="KEY", expose_value=False, callback=_remember("key"),
-            help="Its API key.  [TICKWISE_API_KEY, your sign-in, or that of a local `up`]",
+            "--api-key", "key", metavar="KEY", expose_value=False, callback=_remember("key"),
+            help="Your API key for it.  [TICKWISE_API_KEY, your sign-in, or that of a local `up`]",
         ),
         click.option(
             "--url", metavar="URL", expose_value=False, callback=_remember("url"),

@@ -114,7 +114,10 @@ def _parts(session: Session, times: TimeOptions, below: str) -> Iterator[tuple[s
     if times.begin or times.end:
         if not (times.begin and times.end):
             raise click.UsageError("--from and --to go together: the begin, and the end.")
-        ends = [_instant("--from", times.begin, times.timezone), _instant("--to", times.end, times.timezone)]
+        ends = [
+            _instant(session, option, text, times.timezone)
+            for option, text in (("--from", times.begin), ("--to", times.end))
+        ]
         work.blame(session, f"{below}/periods/0/to", "--to", times.end)
         said("periods", "--from", [times.begin])
         yield "periods", [dict(zip(("from", "to"), ends, strict=True))]
@@ -151,9 +154,10 @@ def _weekdays(part: str, text: str) -> Sequence[str]:
     return [WEEKDAYS[day % 7] for day in range(begin, end + 1 if end >= begin else end + 8)]
 
 
-def _instant(option: str, text: str, timezone: str | None) -> str:
+def _instant(session: Session, option: str, text: str, timezone: str | None) -> str:
     try:
-        return moments.moment(text, moments.zone_named(timezone or "UTC"), moments.now()).isoformat(timespec="seconds")
+        zone = moments.zone_named(timezone or "UTC")
+        return moments.moment(text, zone, moments.now(), tell=session.note).isoformat(timespec="seconds")
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 

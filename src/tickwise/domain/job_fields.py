@@ -205,7 +205,7 @@ class WrittenField:
 WRITTEN_FIELDS: Final = (
     WrittenField("name", ByHand.COLUMN, ("--name",)),
     WrittenField("job_id", ByHand.COLUMN),
-    WrittenField("key", ByHand.COLUMN, ("--job-key",)),
+    WrittenField("key", ByHand.COLUMN, ("--key",)),
     WrittenField("labels", ByHand.COLUMN, ("--label",), is_previewed=True),
     WrittenField("owner", ByHand.COLUMN),
     WrittenField("queue", ByHand.COLUMN, ("--queue",)),

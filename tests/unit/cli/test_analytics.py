@@ -28,7 +28,7 @@ FOUND: dict[str, Any] = {
 
 def run(url: str, *arguments: str) -> int:
     """The exit code."""
-    return int(main(["analytics", *arguments, "--url", url, "--key", "k"]))
+    return int(main(["analytics", *arguments, "--url", url, "--api-key", "k"]))
 
 
 def test_groups_are_rows_and_an_estimate_says_so(capsys: pytest.CaptureFixture[str]) -> None:

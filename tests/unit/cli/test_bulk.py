@@ -38,7 +38,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, answer: str, url: str) -> int:
     """The exit code of `runs cancel` after this answer."""
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr("tickwise.cli.moments.pause", lambda _seconds: None)
-    return int(main(["runs", "cancel", "--status", "queued", "--url", url, "--key", "k"]))
+    return int(main(["runs", "cancel", "--status", "queued", "--url", url, "--api-key", "k"]))
 
 
 def test_who_says_no_changes_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

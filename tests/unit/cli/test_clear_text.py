@@ -59,12 +59,12 @@ def test_the_library_warns_before_it_sends_a_key_in_clear() -> None:
 def test_the_command_line_warns_before_it_sends_a_key_in_clear(tmp_path: Path) -> None:
     """On stderr, so that what reads stdout is not disturbed; `--insecure` says nothing."""
     with serving(Reply(200, [])) as server:
-        words = ("jobs", "list", "--json", "--url", elsewhere(server), "--key", "a-key")
+        words = ("jobs", "list", "--json", "--url", elsewhere(server), "--api-key", "a-key")
         ran = run(tmp_path, *words)
         assert (0, "[]") == (ran.code, ran.out.strip()), ran.err
         assert "Your key travels to http://127.1" in ran.err
         assert "" == run(tmp_path, *words, "--insecure").err
-        assert "" == run(tmp_path, "jobs", "list", "--json", "--url", server.url, "--key", "a-key").err
+        assert "" == run(tmp_path, "jobs", "list", "--json", "--url", server.url, "--api-key", "a-key").err
         assert 3 == len(server.received)
 
 
@@ -80,11 +80,11 @@ def test_the_command_line_warns_before_it_sends_a_key_in_clear(tmp_path: Path) -
 def test_a_password_is_not_sent_in_clear(tmp_path: Path, words: tuple[str, ...]) -> None:
     """It is not even read; the message says what to do. `--insecure` sends it."""
     with serving(Reply(401, {"detail": "no"})) as server:
-        ran = run(tmp_path, *words, "--url", elsewhere(server), "--key", "a-key", stdin="a password\nanother one\n")
+        ran = run(tmp_path, *words, "--url", elsewhere(server), "--api-key", "a-key", stdin="a password\nanother one\n")
         assert REFUSED == ran.code
         assert "a password is not sent to http://127.1" in ran.err
         assert "--insecure" in ran.err
         assert [] == server.received
-        options = ("--url", elsewhere(server), "--key", "a-key", "--insecure")
+        options = ("--url", elsewhere(server), "--api-key", "a-key", "--insecure")
         run(tmp_path, *words, *options, stdin="a password\nanother one\n")
         assert "a password" in str(server.received[0].body)

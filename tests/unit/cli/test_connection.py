@@ -82,7 +82,7 @@ def test_without_any_server_it_is_said_how_to_start_one(
 
 def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On stdout, as the one value; the sentence goes to stderr."""
-    assert 3 == main(["--json", "--url", "http://127.0.0.1:9", "--key", "k", "jobs", "list"])
+    assert 3 == main(["--json", "--url", "http://127.0.0.1:9", "--api-key", "k", "jobs", "list"])
     told = capsys.readouterr()
     assert "unreachable" == json.loads(told.out)["error"]["code"]
     assert told.err.startswith("Error: ")

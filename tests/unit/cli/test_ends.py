@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
+from tickwise.cli import interrupts
 from tickwise.cli.failures import Exit
 from tickwise.cli.main import main
+from tickwise.cli.session import Session
 
 READING = (
     ("status",), ("top",), ("jobs", "list"), ("jobs", "show", "nightly"), ("runs", "list"), ("runs", "show", "nightly"),
@@ -66,7 +69,7 @@ def _waiting_server() -> Iterator[str]:
 def test_ctrl_c_ends_a_command_quietly(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """While the server does not answer: exit code 130, no traceback."""
     with _waiting_server() as address:
-        assert Exit.INTERRUPTED == main([*words, "--url", address, "--key", "k"])
+        assert Exit.INTERRUPTED == main([*words, "--url", address, "--api-key", "k"])
     told = capsys.readouterr()
     assert ("", False) == (told.out, "Traceback" in told.err or "Error" in told.err)
 
@@ -77,8 +80,67 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(words: tuple[str, ...]) -
     reads, writes = os.pipe()
     os.close(reads)
     jobs = [{"job_id": str(number), "name": "a" * 100} for number in range(2_000)]
-    target = ("--url", "URL", "--key", "k") if words[0] == "jobs" else ()
+    target = ("--url", "URL", "--api-key", "k") if words[0] == "jobs" else ()
     with serving(Reply(200, jobs)) as server, os.fdopen(writes, "w") as gone, pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", gone)
         patched.setattr(sys, "stderr", gone)
         assert Exit.OK == main([*words, *(server.url if word == "URL" else word for word in target)])
+
+
+def test_output_that_cannot_be_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """As on a full disk: one sentence, and no bug of ours."""
+    with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdout", full)
+        assert Exit.MISCONFIGURED == main(["version"])
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+
+
+def test_ctrl_c_at_the_end_of_a_command_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While its connections are closed."""
+    monkeypatch.setattr(Session, "close", lambda _session: signal.raise_signal(signal.SIGINT))
+    assert Exit.INTERRUPTED == main(["version"])
+    assert "" == capsys.readouterr().err
+
+
+def test_an_error_that_a_library_makes_of_ctrl_c_is_none_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A module of C that is being imported says that it cannot be imported."""
+
+    def broken(_name: str) -> None:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ImportError("could not import module _socket")
+
+    monkeypatch.setattr(interrupts, "_presses", [])
+    monkeypatch.setattr("tickwise.cli.main.importlib.import_module", broken)
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        interrupts.heed_interrupts()
+        assert Exit.INTERRUPTED == main(["version"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "" == capsys.readouterr().err
+
+
+IN_PROCESS = """
+import os, signal, sys
+from tickwise.__main__ import program
+from tickwise.cli.interrupts import silent_interrupts
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted"),
+    [
+        ("with silent_interrupts():\n  signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
+        ("os.close(1); sys.stdout = None; sys.argv[1:] = ['version']; program(); os.fstat(1)", 0),
+    ],
+    ids=["Ctrl-C before the command", "a closed output"],
+)
+def test_a_process_says_nothing_where_it_should_not(program: str, wanted: int) -> None:
+    """Ctrl-C ends it as the system does; no file takes the place of an output that the caller closed."""
+    done = subprocess.run([sys.executable, "-c", IN_PROCESS + program], capture_output=True, text=True, check=False)
+    assert (wanted, "", "") == (done.returncode, done.stdout, done.stderr)

@@ -25,7 +25,7 @@ DETAIL = {**GROUP, "top_jobs": [{"job_id": RUN, "failures": 9, "last_seen": "202
 
 def run(url: str, *arguments: str) -> int:
     """The exit code."""
-    return int(main(["errors", *arguments, "--url", url, "--key", "k"]))
+    return int(main(["errors", *arguments, "--url", url, "--api-key", "k"]))
 
 
 def test_a_list_names_causes_and_asks_for_what_was_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_no_message_lets_control_characters_through(capsys: pytest.CaptureFixtur
 
 def test_what_utf_8_cannot_say_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     """The shell hands over any bytes; the server takes text."""
-    server = ("--url", "http://127.0.0.1:1", "--key", "x")
+    server = ("--url", "http://127.0.0.1:1", "--api-key", "x")
     assert Exit.USAGE == main(["jobs", "show", "\udcff", *server])
     assert "is no text that UTF-8 can say" in capsys.readouterr().err
 

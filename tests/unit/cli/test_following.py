@@ -26,7 +26,7 @@ def test_a_server_that_goes_away_in_between_is_waited_for(capfd: pytest.CaptureF
         _run("SUCCESS"), Reply(200, b"two\n"), Reply(200, b""),
     ]  # fmt: skip
     with serving(*replies) as server:
-        assert 0 == main(["runs", "logs", "-f", RUN, "--url", server.url, "--key", "k"])
+        assert 0 == main(["runs", "logs", "-f", RUN, "--url", server.url, "--api-key", "k"])
     told = capfd.readouterr()
     assert "one\ntwo\n" == told.out
     assert "the store is away" in told.err
@@ -52,14 +52,14 @@ def test_a_long_wait_is_told_once_with_what_is_waited_for(
 def test_a_server_that_never_was_there_is_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
     """The person hears it at once; exit code 3."""
     with serving(AWAY) as server:
-        assert 3 == main(["--json", "runs", "retry", RUN, "--wait", "--url", server.url, "--key", "k"])
+        assert 3 == main(["--json", "runs", "retry", RUN, "--wait", "--url", server.url, "--api-key", "k"])
     assert "unreachable" == json.loads(capfd.readouterr().out)["error"]["code"]
 
 
 def test_an_error_of_the_servers_own_names_the_request(capfd: pytest.CaptureFixture[str]) -> None:
     """So that an operator finds its log lines."""
     with serving(Reply(500, {"detail": "an unexpected error", "request_id": "r-17"})) as server:
-        assert 3 == main(["runs", "show", RUN, "--url", server.url, "--key", "k"])
+        assert 3 == main(["runs", "show", RUN, "--url", server.url, "--api-key", "k"])
     assert "request r-17" in capfd.readouterr().err
 
 
@@ -68,7 +68,7 @@ def test_an_attempt_without_an_error_shows_its_reason(capfd: pytest.CaptureFixtu
     lost = {"attempt_number": 1, "status": "QUEUED", "executor_id": "4", "reason": "lease_lost", "error_message": None}
     body = {"run_id": RUN, "status": "RUNNING", "attempt_number": 2, "attempts": [lost]}
     with serving(Reply(200, body)) as server:
-        assert 0 == main(["runs", "show", RUN, "--url", server.url, "--key", "k"])
+        assert 0 == main(["runs", "show", RUN, "--url", server.url, "--api-key", "k"])
     (row,) = [line for line in capfd.readouterr().out.splitlines() if "QUEUED" in line]
     assert ["1", "QUEUED", "4", "lease_lost"] == row.split()
 
@@ -78,7 +78,7 @@ def test_a_bug_of_ours_is_said_without_a_traceback(
 ) -> None:
     """Exit code 70; TICKWISE_DEBUG=1 shows where."""
     with serving(Reply(200, {"no": "status"})) as server:
-        arguments = ["runs", "logs", "-f", RUN, "--url", server.url, "--key", "k"]
+        arguments = ["runs", "logs", "-f", RUN, "--url", server.url, "--api-key", "k"]
         assert 70 == main(arguments)
         assert "Traceback" not in capfd.readouterr().err
         monkeypatch.setenv("TICKWISE_DEBUG", "1")

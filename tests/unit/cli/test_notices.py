@@ -40,7 +40,7 @@ ALERT: dict[str, Any] = {
 
 def run(url: str, *words: str) -> int:
     """The exit code."""
-    return int(main([*words, "--url", url, "--key", "k"]))
+    return int(main([*words, "--url", url, "--api-key", "k"]))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ FOUND: dict[str, Any] = {
 def test_objectives_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """With the fastest burn rate; hostile text does nothing to the terminal."""
     with serving(Reply(200, [FOUND])) as server:
-        assert 0 == int(main(["objectives", "list", "--url", server.url, "--key", "k"]))
+        assert 0 == int(main(["objectives", "list", "--url", server.url, "--api-key", "k"]))
     told = capsys.readouterr().out
     assert "99.500% in 30 s" in told
     assert ("burning" in told, "none" in told, "20.0" in told, "\x1b" in told) == (True, True, True, False)
@@ -29,7 +29,7 @@ def test_objectives_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_is_told_of_no_objectives(capsys: pytest.CaptureFixture[str]) -> None:
     """But that."""
     with serving(Reply(200, [])) as server:
-        assert 0 == int(main(["objectives", "list", "--url", server.url, "--key", "k"]))
+        assert 0 == int(main(["objectives", "list", "--url", server.url, "--api-key", "k"]))
     assert "There is no objective." in capsys.readouterr().err
 
 
@@ -43,7 +43,7 @@ def test_an_objective_by_priority_and_labels_is_made(capsys: pytest.CaptureFixtu
     """With what was said, and nothing else."""
     with serving(Reply(201, GROUP)) as server:
         said = ["--within", "5s", "--ratio", "0.995", "--priority", "9", "--label", "team=data"]
-        assert 0 == int(main(["objectives", "create", "urgent", *said, "--url", server.url, "--key", "k"]))
+        assert 0 == int(main(["objectives", "create", "urgent", *said, "--url", server.url, "--api-key", "k"]))
     [asked] = server.received
     assert {
         "name": "urgent", "start_within_seconds": 5.0, "ratio": 0.995, "priority": 9, "labels": {"team": "data"},
@@ -54,8 +54,8 @@ def test_an_objective_by_priority_and_labels_is_made(capsys: pytest.CaptureFixtu
 def test_an_objective_is_removed_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     """Not that of a job, which goes with its job; an unknown name says which there are."""
     with serving(Reply(200, [FOUND, GROUP]), Reply(200, GROUP), Reply(200, [FOUND, GROUP])) as server:
-        assert 0 == int(main(["objectives", "remove", "urgent", "--url", server.url, "--key", "k"]))
-        assert 0 != int(main(["objectives", "remove", "other", "--url", server.url, "--key", "k"]))
+        assert 0 == int(main(["objectives", "remove", "urgent", "--url", server.url, "--api-key", "k"]))
+        assert 0 != int(main(["objectives", "remove", "other", "--url", server.url, "--api-key", "k"]))
     assert ["GET", "DELETE", "GET"] == [each.method for each in server.received]
     assert server.received[1].path.endswith(GROUP["objective_id"])
     assert "there are: urgent" in capsys.readouterr().err

@@ -21,7 +21,7 @@ NOT_SOON = Reply(202, TOLD, {"Retry-After": "60"})
 def test_a_job_that_is_accepted_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
     """Exit code 0; what is said is that it is pending, and where to look."""
     with serving(ACCEPTED) as server:
-        assert 0 == main(["run", "--shell", "true", "--every", "1h", "--url", server.url, "--key", "k"])
+        assert 0 == main(["run", "--shell", "true", "--every", "1h", "--url", server.url, "--api-key", "k"])
     told = capfd.readouterr().out
     assert f"Job {JOB} (true) is accepted (pending)." in told
     assert f"tickwise operations show {JOB}" in told
@@ -31,9 +31,9 @@ def test_a_job_that_is_accepted_is_no_error(capfd: pytest.CaptureFixture[str]) -
 def test_a_cancel_that_is_accepted_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
     """The same for a job that is there; as JSON, what the server said."""
     with serving(ACCEPTED) as server:
-        assert 0 == main(["jobs", "cancel", JOB, "--url", server.url, "--key", "k"])
+        assert 0 == main(["jobs", "cancel", JOB, "--url", server.url, "--api-key", "k"])
         assert "is accepted (pending)" in capfd.readouterr().out
-        assert 0 == main(["--json", "jobs", "cancel", JOB, "--url", server.url, "--key", "k"])
+        assert 0 == main(["--json", "jobs", "cancel", JOB, "--url", server.url, "--api-key", "k"])
         assert TOLD == json.loads(capfd.readouterr().out)
 
 
@@ -44,7 +44,7 @@ def test_a_list_of_jobs_that_is_accepted_is_counted(capfd: pytest.CaptureFixture
         json.dump([{"name": "a"}, {"name": "b"}], stream)
     results = [{"status": 202, "job_id": JOB}, {"status": 422, "problem": {"detail": "no", "code": "invalid"}}]
     with serving(Reply(202, {"accepted": 1, "refused": 1, "status": "pending", "results": results})) as server:
-        assert 4 == main(["jobs", "create", file, "--url", server.url, "--key", "k"])
+        assert 4 == main(["jobs", "create", file, "--url", server.url, "--api-key", "k"])
     told = capfd.readouterr()
     assert "1 of 2 jobs are accepted (pending)." in told.out
     assert "Job 2 of the list: no" in told.err
@@ -56,7 +56,7 @@ def test_who_follows_a_job_waits_until_it_is_applied(capfd: pytest.CaptureFixtur
     ended = run | {"start_time": "2026-11-21T10:00:00Z", "end_time": "2026-11-21T10:00:02Z"}
     replies = [ACCEPTED, NOT_SOON, NOT_YET, Reply(200, [run]), Reply(200, ended), Reply(200, b"one\n"), Reply(200, b"")]
     with serving(*replies) as server:
-        assert 0 == main(["run", "--shell", "true", "--follow", "--url", server.url, "--key", "k"])
+        assert 0 == main(["run", "--shell", "true", "--follow", "--url", server.url, "--api-key", "k"])
     told = capfd.readouterr()
     assert "one\n" == told.out
     assert "is accepted, and not stored yet (pending); waiting for it" in told.err
@@ -74,7 +74,7 @@ def test_an_operation_says_itself_that_it_is_pending(capfd: pytest.CaptureFixtur
     """It is not waited for, unless that is asked."""
     over = {"operation_id": JOB, "kind": "job:cancel", "status": "done", "done": 1, "refused": 0, "matched": 1}
     with serving(NOT_SOON, NOT_SOON, Reply(200, over | {"problems": []})) as server:
-        assert 0 == main(["operations", "show", JOB, "--url", server.url, "--key", "k"])
+        assert 0 == main(["operations", "show", JOB, "--url", server.url, "--api-key", "k"])
         assert "pending" in capfd.readouterr().out
-        assert 0 == main(["operations", "show", JOB, "--wait", "--url", server.url, "--key", "k"])
+        assert 0 == main(["operations", "show", JOB, "--wait", "--url", server.url, "--api-key", "k"])
         assert "done" in capfd.readouterr().out

@@ -53,8 +53,20 @@ def test_the_next_one_has_the_options_of_the_one_before() -> None:
 def test_the_next_one_has_the_database_of_the_one_before() -> None:
     """One of its own: it was given by the environment, where another shell may name none. An embedded one is found."""
     own = replace(RUNNING, settings=(("database_url", "postgresql://db", "TICKWISE_DATABASE_URL"),), database_url="own")
-    assert (None, "own") == (database_again(RUNNING, None, None), database_again(own, None, None))
-    assert ("given", None) == (database_again(own, "given", "given"), database_again(own, None, "configured"))
+    assert (None, "own") == (database_again(RUNNING, None, None, HERE), database_again(own, None, None, HERE))
+    assert ("given", None) == (
+        database_again(own, "given", "given", HERE),
+        database_again(own, None, "configured", HERE),
+    )
+
+
+def test_one_of_a_release_that_told_no_settings_keeps_its_port_and_its_database() -> None:
+    """Its clients know its address; a database of its own is not exchanged for an embedded one."""
+    own = replace(RUNNING, settings=None, database_url="postgresql://db/jobs")
+    embedded = replace(RUNNING, settings=None, database_url="postgresql://t:k@/tickwise?host=/data/postgres/run")
+    assert {"--port": 8471, "--host": None} == options_again(own, {"--port": None, "--host": None})
+    wanted = "postgresql://db/jobs", None
+    assert wanted == tuple(database_again(each, None, None, Path("/data")) for each in (own, embedded))
 
 
 def test_files_that_are_changed_are_another_build(tmp_path: Path) -> None:

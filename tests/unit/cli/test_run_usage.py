@@ -21,7 +21,7 @@ FOUND: dict[str, Any] = {"run_id": RUN, "status": "SUCCESS", "warnings": []}
 def shown(found: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
     """What is printed of this run."""
     with serving(Reply(200, found)) as server:
-        assert 0 == main(["runs", "show", RUN, "--url", server.url, "--key", "k"])
+        assert 0 == main(["runs", "show", RUN, "--url", server.url, "--api-key", "k"])
     return capsys.readouterr().out
 
 

@@ -20,9 +20,9 @@ JOB: dict[str, Any] = {
 def test_a_caller_without_any_permission_sees_an_empty_look(capsys: pytest.CaptureFixture[str]) -> None:
     """And null for programs: not known is not none."""
     with serving(FORBIDDEN) as server:
-        assert 0 == main(["status", "--url", server.url, "--key", "k"])
+        assert 0 == main(["status", "--url", server.url, "--api-key", "k"])
         assert ("", "") == tuple(capsys.readouterr())
-        assert 0 == main(["status", "--json", "--url", server.url, "--key", "k"])
+        assert 0 == main(["status", "--json", "--url", server.url, "--api-key", "k"])
     found = json.loads(capsys.readouterr().out)
     parts = ("running", "failed", "counts", "late", "held_queues", "stops", "executors", "roles")
     assert [None] * len(parts) == [found[part] for part in parts]
@@ -31,5 +31,5 @@ def test_a_caller_without_any_permission_sees_an_empty_look(capsys: pytest.Captu
 def test_jobs_are_listed_to_a_caller_that_may_see_no_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """Without their latest runs."""
     with serving(Reply(200, [JOB]), FORBIDDEN) as server:
-        assert 0 == main(["jobs", "list", "--columns", "name,last_run", "--url", server.url, "--key", "k"])
+        assert 0 == main(["jobs", "list", "--columns", "name,last_run", "--url", server.url, "--api-key", "k"])
     assert ["NAME     LAST RUN", "nightly  –"] == capsys.readouterr().out.splitlines()

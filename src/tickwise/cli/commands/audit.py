@@ -18,6 +18,7 @@ from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.lookup.endings import is_id
+from tickwise.cli.lookup.pages import first_of, more_than
 from tickwise.cli.session import Session, data_dir_option, json_option, list_options, view_options
 from tickwise.cli.terminal.columns import TableColumn
 
@@ -74,12 +75,17 @@ def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None
     An administrator of the installation sees those of all namespaces, unless --namespace names one; the namespace may
     be gone. --json shows all that an entry holds.
     """
-    query = {**_query(session, said), "limit": limit}
+    query = _query(session, said)
     client, place = audit_client(session)
-    found = []
+    found: list[Json] = []
+    cut = []
     for target in targets(session, said["target"]):
-        found += client.request("GET", "/audit", query={**query, **place, "target": target}).body
-    found = sorted({each["entry"]: each for each in found}.values(), key=_newest_first)[:limit]
+        of_target, more = first_of(session, "/audit", {**query, **place, "target": target}, limit, client=client)
+        found += of_target
+        cut.append(more)
+    found = sorted({each["entry"]: each for each in found}.values(), key=_newest_first)
+    more = more_than(limit) if any(cut) or len(found) > limit else None
+    del found[limit:]
     if session.as_json:
         session.show_json(found)
         return
@@ -95,7 +101,7 @@ def list_entries(session: Session, /, *, limit: int, **said: str | None) -> None
         )
         for each in found
     ]
-    output.table(session, ENTRIES, rows, empty="No entries.")
+    output.table(session, ENTRIES, rows, empty="No entries.", more=more and f"{more} `tickwise audit export` has all.")
 
 
 def _newest_first(each: Json) -> tuple[float, int]:
@@ -325,7 +331,7 @@ def _query(session: Session, said: dict[str, str | None]) -> Json:
 
 def _instant(session: Session, option: str, text: str) -> str:
     try:
-        return moments.moment(text, session.zone, moments.now(), ago=True).isoformat()
+        return moments.moment(text, session.zone, moments.now(), ago=True, tell=session.note).isoformat()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None
 

@@ -235,7 +235,7 @@ def _range(session: Session, start: str | None, end: str | None) -> dict[str, st
     found: dict[str, str | None] = {}
     for name, option, text in (("start", "--from", start), ("end", "--to", end)):
         try:
-            found[name] = text and moments.moment(text, session.zone, moments.now()).isoformat()
+            found[name] = text and moments.moment(text, session.zone, moments.now(), tell=session.note).isoformat()
         except moments.UnreadableTime as error:
             raise click.UsageError(f"{option}: {error}") from None
         for place in ("?", "/"):

@@ -117,6 +117,6 @@ def _left(data_dir: Path) -> Left | None:
 
 def _instant(session: Session, option: str, text: str) -> float:
     try:
-        return moments.moment(text, session.zone, moments.now(), ago=True).timestamp()
+        return moments.moment(text, session.zone, moments.now(), ago=True, tell=session.note).timestamp()
     except moments.UnreadableTime as error:
         raise click.UsageError(f"{option}: {error}") from None

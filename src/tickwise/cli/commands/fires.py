@@ -76,7 +76,8 @@ def preview(session: Session, /, job: str | None, start: str | None, count: int,
 
 def show_preview(session: Session, found: dict[str, Any]) -> None:
     """The fires, with what is worth knowing about them."""
-    session.say(output.safe(found["explanation"]))
+    for line in output.wrapped(session, output.safe(found["explanation"])):
+        session.say(line)
     seen_at = moments.now()
     rows = [_fire(session, fire, seen_at) for fire in found["fires"]]
     titles = ("RUNS AT", "AWAY", f"IN {found['timezone']}", "REMARK")

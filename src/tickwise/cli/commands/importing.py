@@ -15,6 +15,7 @@ import click
 
 from tickwise.cli import labels, moments, output, sources
 from tickwise.cli.failures import Exit
+from tickwise.cli.imports.import_python import python_options, with_pythons
 from tickwise.cli.imports.import_surroundings import import_options, surrounded
 from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
 from tickwise.cli.imports.repeated import RepeatedSentences
@@ -110,6 +111,7 @@ def _import_options(command: Decorated) -> Decorated:
     metavar="CHANNEL",
     help="Tell this channel of failures of the jobs below a MAILTO.  [an e-mail channel with its recipients]",
 )
+@python_options
 @import_options
 @_import_options
 @click.pass_obj
@@ -127,7 +129,7 @@ def import_crontab(
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
     entries = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
-    found = surrounded(entries, mode)
+    found = surrounded(with_pythons(session, entries, mode), mode)
     return _imported(session, found, ImportMode.of(session, {**mode, "notify": notify}), several=len(files) > 1)
 
 

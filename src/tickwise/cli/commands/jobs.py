@@ -16,7 +16,7 @@ from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of, with_next_runs
 from tickwise.cli.lookup.pages import first_of
-from tickwise.cli.lookup.standstill import when_it_runs
+from tickwise.cli.lookup.standstill import wait_words, when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
@@ -183,7 +183,11 @@ def show(session: Session, job: str, count: int) -> None:
     if session.as_json:
         session.show_json({**found, "runs": latest})
         return
-    output.record(session, fields(session, {**found, "next_run_at": next_run_of(session, found)}))
+    coming = next_run_of(session, found)
+    shown = fields(session, {**found, "next_run_at": coming})
+    if coming is not None and (moments.instant(coming) or 0.0) <= moments.now():
+        shown["next run"] += wait_words(session, found, identifier, coming)
+    output.record(session, shown)
     if latest:
         click.echo()
         run_table(session, latest, with_job=False)
@@ -233,8 +237,7 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
         _show_difference(session, changed)
         return Exit.OK
     session.say(f"Job {session.short(identifier)} is changed.")
-    if changed.get("next_run_at"):
-        session.say(f"Next run: {session.time(next_run_of(session, changed))}")
+    _say_next(session, changed)
     for warning in changed.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
@@ -403,9 +406,20 @@ def _moved(session: Session, job: dict[str, Any], what: str) -> Exit:
     named = f" ({job['name']})" if "name" in job else ""  # a key that may not read jobs is told no name
     session.say(f"Job {session.short(job['job_id'])}{named} {what}.")
     # Of one that stands still, what an executor is just giving back is no next run.
-    if job.get("next_run_at") and job["status"] == "SCHEDULED":
-        session.say(f"Next run: {session.time(next_run_of(session, job))}")
+    if job["status"] == "SCHEDULED":
+        _say_next(session, job)
     return Exit.OK
+
+
+def _say_next(session: Session, job: dict[str, Any]) -> None:
+    """The next run of a job, if it has one, and what holds it back then."""
+    if not job.get("next_run_at"):
+        return
+    coming = next_run_of(session, job)
+    if coming is None:
+        session.say("Nothing lets it run in the near future.")
+    else:
+        session.say(f"Next run: {session.time(coming)}{wait_words(session, job, str(job['job_id']), coming)}")
 
 
 @jobs.command("run-now")
@@ -434,10 +448,28 @@ def run_now(
     """Run a job once, now, besides its schedule."""
     given = work.payload(session, params, payload)
     body = {name: value for name, value in (("payload", given), ("overlap", overlap)) if value is not None}
-    asked = session.client.job_run_now(resolve(session, job), body or None)
+    identifier = resolve(session, job)
+    asked = session.client.job_run_now(identifier, body or None)
     from tickwise.cli.commands.runs import show_or_watch
 
-    return show_or_watch(session, asked, follow=follow, wait=wait)
+    code = show_or_watch(session, asked, follow=follow, wait=wait)
+    if not (follow or wait or session.as_json):
+        _say_waiting(session, identifier)
+    return code
+
+
+def _say_waiting(session: Session, job_id: str) -> None:
+    """The reason why a run that was asked for does not begin, to a caller that may look at its job."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        words = wait_words(session, session.client.job_get(job_id), job_id)
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
+        return
+    if words:
+        session.say(words.removeprefix(". "))
 
 
 for _command in COMMANDS:

@@ -18,6 +18,7 @@ from tickwise.cli.labels import read_labels
 from tickwise.cli.lookup.completion import QUEUE
 from tickwise.cli.lookup.endings import listed_id
 from tickwise.cli.lookup.names import nearest
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import job_id
 from tickwise.cli.session import Session, list_options, view_options
 
@@ -207,11 +208,12 @@ def add(session: Session, /, **said: Any) -> Exit:
 
 @stops.command("list")
 @click.option("--over", is_flag=True, help="Stops that are over too.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most rows to show.")
 @list_options
 @click.pass_obj
-def list_stops(session: Session, *, over: bool) -> None:
+def list_stops(session: Session, *, over: bool, limit: int) -> None:
     """List stops, the newest first."""
-    found: list[Json] = session.client.stops_list(standing=not over)
+    found, more = first_of(session, "/stops", {"standing": "false" if over else "true"}, limit)
     if session.as_json:
         session.show_json(found)
         return
@@ -219,7 +221,7 @@ def list_stops(session: Session, *, over: bool) -> None:
         (session.short(each["stop_id"]), each["scope"], _stop_state(session, each), each["by"], each["reason"])
         for each in found
     ]
-    output.table(session, ("ID", "SCOPE", "STATE", "BY", "REASON"), rows, empty="Nothing is stopped.")
+    output.table(session, ("ID", "SCOPE", "STATE", "BY", "REASON"), rows, empty="Nothing is stopped.", more=more)
 
 
 @stops.command("show")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tickwise.cli import job_fields, labels, output, policies, rules, surroundings, work
+from tickwise.cli.arguments import job_key_option
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.lookup.completion import QUEUE
@@ -45,8 +46,9 @@ class What:
 @work.when_options
 @click.option("--name", help="The name of the job.  [from the file, command, address or function]")
 @click.option(
-    "--job-key", metavar="KEY", help="Keep one job with this key: if it is there, it is changed, and runs again."
-)
+    "--key", "job_key", metavar="KEY", callback=job_key_option,
+    help="Keep one job with this key: if it is there, it is changed, and runs again.",
+)  # fmt: skip
 @click.option(
     "--replace", is_flag=True, help="Keep one job with this name: if it is there, it is changed, and runs again."
 )
@@ -80,7 +82,7 @@ def run(session: Session, /, **options: Any) -> int:
     tickwise run report.py --requirements requirements.txt --cron @daily
     tickwise run --shell 'df -h' --every 10m
     tickwise run --http https://example.org/health --in 5m
-    tickwise run report.py --job-key report --follow
+    tickwise run report.py --key report --follow
     """
     extra = work.Http(
         method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
@@ -91,7 +93,7 @@ def run(session: Session, /, **options: Any) -> int:
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     if options["replace"] and options["job_key"] is not None:
-        raise click.UsageError("--replace and --job-key exclude each other: the one is by name, the other by key.")
+        raise click.UsageError("--replace and --key exclude each other: the one is by name, the other by key.")
     # Without a schedule, now: what a person who types `run` expects.
     if not when.given() and not (options["follow"] or options["wait"]):
         session.note("No schedule is given, so it runs now, once. Give one with --cron, --every or --at.")
@@ -122,7 +124,7 @@ def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> in
 
 
 def _put(session: Session, body: dict[str, Any], key: str) -> dict[str, Any]:
-    work.blame(session, "/key", "--job-key", key)
+    work.blame(session, "/key", "--key", key)
     return session.client.job_put(key, body)
 
 

@@ -119,16 +119,20 @@ def show_explanation(session: Session, found: dict[str, Any]) -> None:
     if session.as_json:
         session.show_json(found)
         return
-    session.say(output.safe(found["sentence"]))
-    for cause in found["causes"]:
-        session.say(f"  - {output.safe(cause['sentence'])}")
+    causes = [cause["sentence"] for cause in found["causes"]]
     if found["data"].get("asked_by"):
-        session.say(f"  - asked for by {output.safe(found['data']['asked_by'])}")
+        causes.append(f"asked for by {found['data']['asked_by']}")
     if found["data"].get("schedule"):
-        session.say(f"  - by its schedule: {output.safe(found['data']['schedule'])}")
+        causes.append(f"by its schedule: {found['data']['schedule']}")
+    for line in output.wrapped(session, output.safe(found["sentence"])):
+        session.say(line)
+    for cause in causes:
+        for number, line in enumerate(output.wrapped(session, output.safe(cause), less=4)):
+            session.say(f"{'    ' if number else '  - '}{line}")
     conditions = found["conditions"]
     if conditions:
-        session.say(f"Conditions, looked at {session.time(conditions[0]['looked_at'])}:")
+        for line in output.wrapped(session, f"Conditions, looked at {session.time(conditions[0]['looked_at'])}:"):
+            session.say(line)
         rows = [
             (
                 "yes" if each["met"] else "NO",

@@ -16,7 +16,7 @@ import click
 
 from tickwise.cli import moments
 from tickwise.cli.failures import Blame, Exit, FieldSource, explain_problem, show
-from tickwise.cli.output import entries
+from tickwise.cli.output import entries, wrapped
 from tickwise.cli.session import Session, json_option
 from tickwise.domain import schedule as schedules
 from tickwise.domain.cron import expression as cron
@@ -97,7 +97,7 @@ def preview(
     tickwise schedule preview '*/15 9-17 * * MON-FRI' --timezone America/New_York --count 5
     """
     try:
-        after = moments.now() if start is None else _instant(start, zone)
+        after = moments.now() if start is None else _instant(session, start, zone)
         read = _read(expression, zone, dst_gap, dst_overlap, after)
     except Invalid as refusal:
         return _refused(session, refusal, {**_said(expression, zone), "/from": FieldSource("--from", start or "")})
@@ -168,10 +168,10 @@ def _read_stripped(text: str, zone: str, dst: Dst, now: float) -> Expression:
     return Expression(text, schedule, (*schedules.warnings(schedule), *said))
 
 
-def _instant(text: str, zone: str) -> float:
+def _instant(session: Session, text: str, zone: str) -> float:
     """A time given by the person; without an offset it is read on the schedule's own clock. Raises `Invalid`."""
     try:
-        return moments.moment(text, zone_named(zone), moments.now()).timestamp()
+        return moments.moment(text, zone_named(zone), moments.now(), tell=session.note).timestamp()
     except moments.UnreadableTime as error:
         raise Invalid(str(error), pointer="/from") from None
 
@@ -222,7 +222,8 @@ def _skipped(schedule: Schedule, after: float, fires: list[float]) -> list[dict[
 
 
 def _show_expression(session: Session, read: Expression) -> None:
-    click.echo(schedules.explain(read.schedule))
+    for line in wrapped(session, schedules.explain(read.schedule)):
+        click.echo(line)
     for warning in read.warnings:
         session.note(f"warning: {warning}")
 

@@ -68,8 +68,8 @@ def simulate(
     if files and job_ids:
         raise click.UsageError("--file and --job contradict each other; name one of them")
     now = moments.now()
-    start = _instant(begin, zone, "--from", now)
-    stop = _instant(end, zone, "--to", start + DAY_SECONDS)
+    start = now if begin is None else _instant(session, begin, zone, "--from")
+    stop = start + DAY_SECONDS if end is None else _instant(session, end, zone, "--to")
     if not start < stop <= start + MAX_YEARS * 366 * DAY_SECONDS:
         raise click.UsageError(f"--to must be after --from, and within {MAX_YEARS} years of it")
     from tickwise.wiring.simulation import Simulation, hushed
@@ -79,7 +79,7 @@ def simulate(
         subjects=subjects,
         begin=start,
         end=stop,
-        outages=[_outage(text, zone) for text in outages],
+        outages=[_outage(session, text, zone) for text in outages],
         run_seconds=_duration(run_time),
         rules=rules,
     )
@@ -95,20 +95,19 @@ def simulate(
 # ---------------------------------------------------------------------------------------------------- what is asked
 
 
-def _instant(text: str | None, zone: str | None, option: str, default: float) -> float:
-    if text is None:
-        return default
+def _instant(session: Session, text: str, zone: str | None, option: str) -> float:
     try:
-        return moments.moment(text, moments.zone_named(zone or "UTC"), moments.now()).timestamp()
+        clock = moments.zone_named(zone or "UTC")
+        return moments.moment(text, clock, moments.now(), tell=session.note).timestamp()
     except moments.UnreadableTime as error:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
-def _outage(text: str, zone: str | None) -> tuple[float, float]:
+def _outage(session: Session, text: str, zone: str | None) -> tuple[float, float]:
     begin, dots, end = text.partition("..")
     if not dots:
         raise click.BadParameter("write FROM..TO, such as 2027-05-01..2027-05-02", param_hint="--outage")
-    span = _instant(begin, zone, "--outage", 0.0), _instant(end, zone, "--outage", 0.0)
+    span = _instant(session, begin, zone, "--outage"), _instant(session, end, zone, "--outage")
     if span[0] >= span[1]:
         raise click.BadParameter(f"{text}: its end is not after its begin", param_hint="--outage")
     return span

@@ -113,7 +113,8 @@ def _up_in_background(
         from tickwise.cli.local import restart
         from tickwise.wiring.installation.build import build_of
 
-        why = restart.outdated(local, _installation(settings.data_dir), here, build_of())
+        theirs = _installation(settings.data_dir) or _installation_of(local)
+        why = restart.outdated(local, theirs, here, build_of())
         if why is None:
             _show_local(session, local, settings.data_dir, "Tickwise is up already.")
             if (apart := restart.settings_apart(local, settings)) is not None:
@@ -124,7 +125,7 @@ def _up_in_background(
             service.call("restart", service.name)
             return Exit.OK
         options = restart.options_again(local, options)
-        database = restart.database_again(local, database, settings.database_url)
+        database = restart.database_again(local, database, settings.database_url, settings.data_dir.absolute())
         again = restart.settings_again(local, settings)
         _tell_settings(session, again)
         variables.update(again.variables)
@@ -168,6 +169,13 @@ def _installation(data_dir: Path) -> Path | None:
     except (OSError, UnicodeDecodeError):
         return None
     return Path(before) if before else None
+
+
+def _installation_of(local: Local) -> Path | None:
+    """The installation whose program runs as this `up`: releases before this one left no note."""
+    process = _process(local)
+    program = Path(process.cmdline()[0]) if process is not None else Path()
+    return program.parent.parent if program.is_absolute() else None
 
 
 def _service(session: Session, settings: Settings) -> BootService:

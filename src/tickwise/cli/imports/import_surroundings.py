@@ -1,7 +1,6 @@
 """The folder and the variables that an import gives to each job: `--dir` and `--env`.
 
-They are those of a command. A function of a Celery schedule has neither, and no imported job has an interpreter or
-packages of its own: `tickwise run` takes a script with those.
+They are those of a command; a function of a Celery schedule has neither.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tickwise import __version__
 from tickwise.cli.connection import Local
@@ -28,8 +28,8 @@ BY_OTHER_WAYS: Final = frozenset({"data_dir", "database_url", "port", "host"})
 
 
 def outdated(local: Local, installation: Path | None, here: Path, build: str) -> str | None:
-    """The sentence about an `up` that runs earlier code; None: it shall go on. `installation` is the one that used the
-    data folder last, `here` this one, `build` its files."""
+    """The sentence about an `up` that runs earlier code; None: it shall go on. `installation` is the one that
+    the `up` is of, `here` this one, `build` its files."""
     from packaging.version import InvalidVersion, Version
 
     is_ours = installation == here
@@ -49,15 +49,24 @@ def outdated(local: Local, installation: Path | None, here: Path, build: str) ->
 def options_again(local: Local, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the next `up`: those that are given, else those that the running one was given."""
     place = urlsplit(local.url)
-    said = {name for name, _, origin in local.settings or () if origin.startswith("--")}
-    before = {"--port": place.port if "port" in said else None, "--host": place.hostname if "host" in said else None}
+    if local.settings is None:
+        # A release that did not tell whether it was given a port: it stays where its clients look for it.
+        before: dict[str, Any] = {"--port": place.port}
+    else:
+        said = {name for name, _, origin in local.settings if origin.startswith("--")}
+        before = {
+            "--port": place.port if "port" in said else None, "--host": place.hostname if "host" in said else None,
+        }  # fmt: skip
     return {option: before.get(option) if value is None else value for option, value in given.items()}
 
 
-def database_again(local: Local, given: str | None, configured: str | None) -> str | None:
+def database_again(local: Local, given: str | None, configured: str | None, data_dir: Path) -> str | None:
     """The address to hand to the next `up`: the one that is given; else that of the running one, unless the settings
     name one (`configured`) or the running one had an embedded database."""
-    is_embedded = all(origin == "default" for name, _, origin in local.settings or () if name == "database_url")
+    if local.settings is None:
+        is_embedded = f"host={data_dir}/" in unquote(local.database_url or "")
+    else:
+        is_embedded = all(origin == "default" for name, _, origin in local.settings if name == "database_url")
     return given if given is not None or configured is not None or is_embedded else local.database_url
 
 

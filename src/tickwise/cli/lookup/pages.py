@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from tickwise.cli.session import Session
+    from tickwise.sdk.client import Client
 
 PAGE: Final = 500
 """The most items of one answer."""
 
 
 def first_of(
-    session: Session, path: str, query: Mapping[str, Any], limit: int, *, page: int = PAGE
-) -> tuple[list[Any], str | None]:  # fmt: skip
+    session: Session,
+    path: str,
+    query: Mapping[str, Any],
+    limit: int,
+    *,
+    page: int = PAGE,
+    client: Client | None = None,
+) -> tuple[list[Any], str | None]:
     """Up to `limit` items of a list; if there are more, the sentence that says so and how to see them. `page`: the most
-    items of one answer."""
-    pages = session.client.pages(path, {**query, "limit": min(limit + 1, page)})
+    items of one answer. `client`: another one than the session's."""
+    pages = (client or session.client).pages(path, {**query, "limit": min(limit + 1, page)})
     found = list(islice((each for page in pages for each in page), limit + 1))
     return found[:limit], more_than(limit) if len(found) > limit else None
 

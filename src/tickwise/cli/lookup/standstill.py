@@ -1,10 +1,11 @@
-"""The reason in words why a new job does not run now: a hold on its queue, a stop, a namespace that is closed."""
+"""The reason in words why a job does not run when its time comes: a hold on its queue, or a stop."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tickwise.cli import moments
 from tickwise.cli.failures import safe
 from tickwise.cli.lookup.next_runs import next_run_of
 
@@ -22,24 +23,34 @@ def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str) -> str:
     if body["schedule_type"] == "ON_DEMAND":
         return f"It runs on request: tickwise jobs run-now {session.short(job_id)}"
     coming = next_run_of(session, session.client.job_get(job_id))
-    return f"Next run: {session.time(coming)}" if coming else "Nothing lets it run in the near future."
+    if not coming:
+        return "Nothing lets it run in the near future."
+    return f"Next run: {session.time(coming)}{wait_words(session, body, job_id, coming)}"
 
 
-def standstill(session: Session, body: Mapping[str, Any], job_id: str) -> str | None:
-    """The reason why a new job does not run at once, as the end of a sentence; None: there is none that this caller
-    may read."""
+def wait_words(session: Session, job: Mapping[str, Any], job_id: str, at: str | None = None) -> str:
+    """The sentence behind a time at which a job would run (None: now): `. It waits then: …`; empty: nothing that this
+    caller may read holds it back."""
+    reason = standstill(session, job, job_id, at)
+    then = "" if at is None or (moments.instant(at) or 0.0) <= moments.now() else " then"
+    return "" if reason is None else f". It waits{then}: {reason}."
+
+
+def standstill(session: Session, body: Mapping[str, Any], job_id: str, at: str | None = None) -> str | None:
+    """The reason why a job does not run at a time (None: now), as the end of a sentence; None: there is none that this
+    caller may read, or it ends before."""
     from tickwise.sdk.client import ProblemError
 
     queue = body.get("queue") or "default"
     try:
         hold = session.client.queue_get(queue)
-        if hold["held"]:
+        if hold["held"] and _lasts(hold["hold"], at):
             return f"the queue {queue} is {_until(session, hold['hold'], 'on hold')}"
     except ProblemError as error:
         if error.status not in (403, 404):
             raise
     try:
-        stop = next((each for each in session.client.stops_list() if _concerns(each, body, queue, job_id)), None)
+        stop = next((each for each in session.client.stops_list() if _concerns(each, body, queue, job_id, at)), None)
     except ProblemError as error:
         if error.status != 403:
             raise
@@ -47,8 +58,14 @@ def standstill(session: Session, body: Mapping[str, Any], job_id: str) -> str | 
     return None if stop is None else f"{safe(stop['scope'])}: {_until(session, stop, 'stopped')}"
 
 
-def _concerns(stop: Json, body: Mapping[str, Any], queue: str, job_id: str) -> bool:
-    if not stop["in_force"]:
+def _lasts(held: Json, at: str | None) -> bool:
+    """Check whether a hold or a stop that is in force is there at this time."""
+    until = moments.instant(held.get("until"))
+    return at is None or until is None or until > (moments.instant(at) or 0.0)
+
+
+def _concerns(stop: Json, body: Mapping[str, Any], queue: str, job_id: str, at: str | None) -> bool:
+    if not stop["in_force"] or not _lasts(stop, at):
         return False
     labels: Mapping[str, str] = stop.get("labels") or {}
     if labels:

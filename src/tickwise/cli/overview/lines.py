@@ -9,7 +9,6 @@ from tickwise.cli import moments, output
 from tickwise.cli.overview.glance import Glance
 from tickwise.cli.session import Session
 from tickwise.cli.terminal.columns import TableColumn
-from tickwise.domain.excerpts import cause_line
 
 Json = dict[str, Any]
 RUNNING = (
@@ -113,6 +112,10 @@ def _failed_title(session: Session, found: Glance) -> str:
 
 
 def _failed_rows(session: Session, found: Glance) -> list[list[str]]:
+    if not found.failed:
+        return []
+    from tickwise.domain.excerpts import cause_line
+
     return [
         [
             session.short(each.newest["run_id"]),
@@ -121,7 +124,7 @@ def _failed_rows(session: Session, found: Glance) -> list[list[str]]:
             f"×{each.runs}" if each.runs > 1 else "",
             cause_line(each.newest.get("error_message")),
         ]
-        for each in found.failed or ()
+        for each in found.failed
     ]
 
 

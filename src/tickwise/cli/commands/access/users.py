@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from tickwise.cli.commands.access.custom_roles import roles as custom_roles
 from tickwise.cli.commands.access.sign_in import role_text
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import read_labels
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.passwords import password_option, read_password
 from tickwise.cli.session import Decorated, Session, list_options, server_options, view_options
 
@@ -44,8 +44,7 @@ def role_options(command: Decorated) -> Decorated:
 @click.pass_obj
 def list_users(session: Session, limit: int) -> None:
     """List people, the newest first."""
-    pages = session.client.pages("/users", {"limit": min(limit, 500)})
-    found = list(islice((user for page in pages for user in page), limit))
+    found, more = first_of(session, "/users", {}, limit)
     if session.as_json:
         session.show_json(found)
         return
@@ -60,7 +59,7 @@ def list_users(session: Session, limit: int) -> None:
         )
         for user in found
     ]
-    output.table(session, ("NAME", "E-MAIL", "ROLES", "IS", "SIGNED IN"), rows, empty="No people.")
+    output.table(session, ("NAME", "E-MAIL", "ROLES", "IS", "SIGNED IN"), rows, empty="No people.", more=more)
 
 
 def _standing(user: Json) -> str:

@@ -9,9 +9,10 @@ import click
 
 from tickwise.cli import output, work
 from tickwise.cli.commands.notices.channels import WAIT_SECONDS, told
-from tickwise.cli.commands.notices.things import Json, ask, flag, listed, named, rule_path
+from tickwise.cli.commands.notices.things import Json, ask, flag, named, rule_path
 from tickwise.cli.failures import Exit
 from tickwise.cli.labels import labels_text, read_labels
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.session import Decorated, Session, list_options, view_options
 
 NONE = "none"
@@ -88,7 +89,7 @@ def add(session: Session, /, name: str, **said: Any) -> None:
 @click.pass_obj
 def list_rules(session: Session, limit: int, *, installation: bool) -> None:
     """List rules by name."""
-    found = listed(session, "/notification-rules", limit, installation=flag(installation))
+    found, more = first_of(session, "/notification-rules", {"installation": flag(installation)}, limit)
     if session.as_json:
         session.show_json(found)
         return
@@ -103,7 +104,8 @@ def list_rules(session: Session, limit: int, *, installation: bool) -> None:
         )
         for each in found
     ]
-    output.table(session, ("ID", "NAME", "ON", "OF", "TELLS", "SEVERITY"), rows, empty="No notification rules.")
+    titles = ("ID", "NAME", "ON", "OF", "TELLS", "SEVERITY")
+    output.table(session, titles, rows, empty="No notification rules.", more=more)
 
 
 @notify.command("show")

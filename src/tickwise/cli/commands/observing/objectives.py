@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from tickwise.cli import moments, output, work
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import labels_text, read_labels
 from tickwise.cli.lookup.endings import is_id
+from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.session import Session, list_options, view_options
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def list_objectives(session: Session, limit: int) -> None:
 
     A job has one by --objective of `tickwise jobs create` and `jobs edit`.
     """
-    found = _listed(session, limit)
+    found, more = first_of(session, "/objectives", {}, limit, page=50)
     if session.as_json:
         session.show_json(found)
         return
@@ -44,7 +44,7 @@ def list_objectives(session: Session, limit: int) -> None:
         for each in found
     ]  # fmt: skip
     titles = ("NAME", "OF", "STATE", "OBJECTIVE", "IN TIME", "LATE", "BUDGET LEFT", "BURN")
-    output.table(session, titles, rows, empty="There is no objective.")
+    output.table(session, titles, rows, empty="There is no objective.", more=more)
 
 
 @objectives.command("create")
@@ -62,7 +62,7 @@ def create(
 
     tickwise objectives create urgent --within 5s --ratio 0.995 --priority 9
     """
-    body: Json = {"name": name, "start_within_seconds": moments.duration_seconds(within)}
+    body: Json = {"name": name, "start_within_seconds": work.duration_seconds("--within", within)}
     if ratio is not None:
         body["ratio"] = ratio
     if priority is not None:
@@ -93,13 +93,9 @@ def remove(session: Session, objective: str) -> None:
     session.say(f"Objective {output.safe(removed['name'])} is removed.")
 
 
-def _listed(session: Session, limit: int) -> list[Json]:
-    pages = session.client.pages("/objectives", {"limit": min(limit, 50)})
-    return list(islice((each for page in pages for each in page), limit))
-
-
 def _id_of(session: Session, name: str) -> str:
-    found = [each for each in _listed(session, 10_000) if each["objective_id"] is not None]
+    pages = session.client.pages("/objectives", {"limit": 50})
+    found = [each for page in pages for each in page if each["objective_id"] is not None]
     for each in found:
         if each["name"] == name:
             return str(each["objective_id"])
