@@ -27,7 +27,7 @@ from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
-from tests.support.order import longest_first
+from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
 
 pytest_plugins = ["tests.support.skips"]
@@ -86,10 +86,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Nine thousand tests are half a gigabyte of objects that live to the end. The garbage collector does not walk them
     while they are made, nor ever again: that was a third of the collection, and a tenth of some tests. Nor does it walk
-    them once at the end: it would find little, for a second of each process."""
+    them once at the end: it would find little, for a second of each process.
+
+    Several processes begin to read at different files (`tests/support/order.py`)."""
+    config = session.config
+    if given := getattr(config, "workerinput", None):
+        number = int(given["workerid"].removeprefix("gw"))
+        place = config.invocation_params.dir
+        config.args = begun_elsewhere(config.args, place, worker=number, workers=given["workercount"])
     gc.disable()
     try:
         return (yield)
