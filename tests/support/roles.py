@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import IO, Final
 
 ROLES: Final = frozenset({"api", "executor", "recorder", "scheduler", "up"})
-OURS: Final = ("TICKWISE_", "CHAOS_")
-"""How the names of variables begin that nothing reads before the product runs."""
+OURS: Final = ("TICKWISE_", "CHAOS_", "PYTEST_")
+"""How the names of variables begin that nothing reads before the product runs. pytest writes one for each test."""
 READ: Final = (
     "uvloop",
     "tickwise.cli.main",
