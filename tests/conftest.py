@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -27,8 +28,10 @@ from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
-from tests.support.order import longest_first
+from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
+from tickwise.adapters.runner.process.task_users import TaskUser
+from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.skips"]
 
@@ -42,6 +45,8 @@ TEST_SECONDS = 120.0
 REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
 
 _redis_databases = count()
+NOBODY = 65_534
+_kept_pythons: list[task_places.TaskPython] = []
 
 
 @pytest.hookimpl(wrapper=True)
@@ -86,10 +91,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Nine thousand tests are half a gigabyte of objects that live to the end. The garbage collector does not walk them
     while they are made, nor ever again: that was a third of the collection, and a tenth of some tests. Nor does it walk
-    them once at the end: it would find little, for a second of each process."""
+    them once at the end: it would find little, for a second of each process.
+
+    Several processes begin to read at different files (`tests/support/order.py`)."""
+    config = session.config
+    if given := getattr(config, "workerinput", None):
+        number = int(given["workerid"].removeprefix("gw"))
+        place = config.invocation_params.dir
+        config.args = begun_elsewhere(config.args, place, worker=number, workers=given["workercount"])
     gc.disable()
     try:
         return (yield)
@@ -109,6 +121,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"more than one test is called {', '.join(twins)}")
     if hasattr(config, "workerinput"):
         longest_first(items)
+
+
+def _keep_python() -> None:
+    """Hold the interpreter for tasks of other users."""
+    nobody = TaskUser(NOBODY, NOBODY, (), None, "nobody")
+    with suppress(Misconfigured, OSError):  # a test that needs it says why
+        _kept_pythons.append(task_places.python_for(nobody))
+
+
+_keeper = threading.Thread(target=_keep_python, name="keeps python")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a folder that is closed to others, an executor of root's makes an interpreter for its tasks, in 3 s of a core,
+    and it goes when the last one does. Where several processes test, the one that started them holds it meanwhile."""
+    config = session.config
+    if os.geteuid() == 0 and config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        _keeper.start()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -188,4 +218,8 @@ def _tidy_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The last process of a run of the tests removes the interpreters that were made for tasks of other users."""
     if os.geteuid() == 0 and not hasattr(session.config, "workerinput"):
+        if _keeper.ident is not None:
+            _keeper.join()
+        for python in _kept_pythons:
+            python.release()
         task_places.remove_unused_pythons()

@@ -179,11 +179,19 @@ def opened(here: World, context: Callable[..., BrowserContext]) -> Iterator[Open
         assert wrong == [], page.url
 
 
-def axe(page: Page) -> list[str]:
-    """What axe finds wrong with a page, for people who do not see it as we do."""
+COLOURS: Final = ("color-contrast", "link-in-text-block")
+"""The rules of axe that look at colours; all others look at what is there."""
+
+
+def axe(page: Page, *rules: str) -> list[str]:
+    """What axe finds wrong with a page, for people who do not see it as we do: by these rules, or by all of them."""
     assert AXE.exists(), "axe-core is not here: install npm (on Debian: apt-get install npm), and call make setup"
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    options: dict[str, Any] = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": list(rules)}
+    found = page.evaluate("options => axe.run(document, options)", options)
     return [
         f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}"
         for each in found["violations"]

@@ -231,10 +231,10 @@ class Guard(NamedTuple):
 
 
 GUARDS = [
-    Guard(fence_on_state_alone, world_of_zombies),
+    Guard(fence_on_state_alone, world_of_zombies, first=2),
     Guard(lease_is_not_looked_at, world_of_cuts, first=2),
     Guard(leases_never_end),
-    Guard(names_are_not_unique, world_of_doubt, first=3),
+    Guard(names_are_not_unique, world_of_doubt, first=8),
     Guard(receipts_are_forgotten, first=3),
     Guard(claims_in_doubt_are_forgotten, world_of_lost_claims, first=5),
     Guard(limits_are_not_asked),
@@ -243,7 +243,7 @@ GUARDS = [
     Guard(healing_plans_what_was_made_up_for, world_of_pauses, first=9),
     Guard(what_is_held_is_not_compared, world_of_failovers),
     Guard(claims_that_ended_are_not_named, world_of_failovers),
-    Guard(what_was_lost_is_not_told_at_the_end, world_of_departures, first=5),
+    Guard(what_was_lost_is_not_told_at_the_end, world_of_departures, first=6),
     Guard(tokens_go_back, world_of_failovers),
 ]
 
@@ -271,5 +271,6 @@ def test_a_world_notices_a_guard_that_is_missing(guard: Guard, monkeypatch: Patc
     ],
 )
 def test_with_every_guard_in_its_place_nothing_is_found(drawn: Callable[[int], Swarm]) -> None:
-    """In the kinds of worlds in which guards are taken out."""
-    assert "" == "\n".join(report.as_text() for seed in range(5) if (report := played(drawn(seed))).findings)
+    """In the worlds that miss a guard, and in one more of their kind."""
+    seeds = {1, *(guard.first for guard in GUARDS if guard.drawn is drawn)}
+    assert "" == "\n".join(report.as_text() for seed in sorted(seeds) if (report := played(drawn(seed))).findings)

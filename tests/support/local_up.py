@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.roles import Forked, fork, may_fork
 from tickwise.cli.main import main
 from tickwise.sdk.client import Client, ServerTrust
 
@@ -99,11 +100,16 @@ def local_up(data_dir: Path, *options: str, **environ: str) -> Iterator[Local]:
     env = environment(**environ)
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "test-up.log"
+    arguments = ["up", "--data-dir", str(data_dir), "--port", "0", *options]
+    process: subprocess.Popen[bytes] | Forked
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tickwise", "up", "--data-dir", str(data_dir), "--port", "0", *options],
-            env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=ROOT,
-        )  # fmt: skip
+        if may_fork(arguments, env):
+            process = fork(arguments, env, output)
+        else:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tickwise", *arguments],
+                env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd=ROOT,
+            )  # fmt: skip
     try:
         yield _await_ready(process, data_dir, env, log)
     finally:
@@ -117,7 +123,7 @@ def local_up(data_dir: Path, *options: str, **environ: str) -> Iterator[Local]:
             raise
 
 
-def _await_ready(process: subprocess.Popen[bytes], data_dir: Path, env: dict[str, str], log: Path) -> Local:
+def _await_ready(process: subprocess.Popen[bytes] | Forked, data_dir: Path, env: dict[str, str], log: Path) -> Local:
     end = time.monotonic() + MAX_READY_SECONDS
     while time.monotonic() < end:
         if process.poll() is not None:

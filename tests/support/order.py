@@ -4,11 +4,15 @@
     files of minutes              of seconds                                  of milliseconds
 
 A file that takes a minute and is begun last leaves all other processes without work for that minute.
+
+Each process reads all files. In a fresh checkout none is compiled yet, so each begins at another file and finds what
+the others have compiled meanwhile: else each would compile all of them, for 11 s.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -47,6 +51,17 @@ def longest_first(items: list[pytest.Item]) -> None:
         for marker in item.iter_markers("takes_up_to"):
             patience[item.path] = max(patience[item.path], marker.args[0])
     items.sort(key=lambda item: _Place(-patience[item.path], _folder(item.path), -tests[item.path], item.path))
+
+
+def begun_elsewhere(args: Sequence[str], root: Path, *, worker: int, workers: int) -> list[str]:
+    """The files of tests that a command line names, itself or by their folders, from the share of this worker on."""
+    files = [file for arg in args for file in _files(root / arg, arg)]
+    first = len(files) * worker // workers
+    return [*files[first:], *files[:first]]
+
+
+def _files(place: Path, arg: str) -> list[str]:
+    return sorted(map(str, place.rglob("test_*.py"))) if place.is_dir() else [arg]
 
 
 def _folder(file: Path) -> int:

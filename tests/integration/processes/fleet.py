@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 
 from tests.support.local_up import OWN_TASKS, ROOT, environment
+from tests.support.roles import Forked, fork, may_fork
 from tests.support.waiting import eventually
 
 KEY = "tests-bootstrap-key-of-more-than-32-characters"
@@ -26,7 +27,7 @@ START_SECONDS = 60.0
 class Role:
     """One process: what it said, and what can be done to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked, log: Path) -> None:
         self.process = process
         self.log = log
         self._entries: list[dict[str, Any]] = []
@@ -75,7 +76,7 @@ class Role:
     async def ended(self, within_seconds: float = 30.0) -> int:
         """Its exit status, once it has ended by itself."""
         await eventually(lambda: self.process.poll() is not None, within_seconds=within_seconds, what="it ends")
-        return int(self.process.returncode)
+        return int(self.process.wait(0))
 
 
 class Fleet:
@@ -108,16 +109,21 @@ class Fleet:
         log = self.folder / f"{len(self.roles):02d}-{arguments[0]}.log"
         # If we are killed, it ends as well: the kernel sees to it, where util-linux is there. The process is the same.
         bound = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+        environ = {**self._environment, **settings}
+        process: subprocess.Popen[bytes] | Forked
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*bound, *(program or (sys.executable, "-m", "tickwise")), *arguments],
-                env={**self._environment, **settings},
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if not program and may_fork(arguments, environ):
+                process = fork(arguments, environ, output)
+            else:
+                process = subprocess.Popen(
+                    [*bound, *(program or (sys.executable, "-m", "tickwise")), *arguments],
+                    env=environ,
+                    cwd=ROOT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
         role = Role(process, log)
         self.roles.append(role)
         return role

@@ -26,7 +26,6 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,32 +328,34 @@ def _link_interpreter(partial: Path, user: TaskUser) -> None:
 
 
 def _link_tree(source: Path, target: Path, *, leave_out: frozenset[str]) -> None:
-    for file in _files(source, leave_out):
-        place = target / file.relative_to(source)
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            _link(file, place)
-
-
-def _files(folder: Path, leave_out: frozenset[str]) -> Iterator[Path]:
-    for path, folders, names in os.walk(folder):
-        if path == str(folder):
+    """Tens of thousands of files: texts and no paths, and no question to the disk beyond what each needs."""
+    for path, folders, names in os.walk(source):
+        if path == str(source):
             folders[:] = [name for name in folders if name not in leave_out]
-        yield from (Path(path) / name for name in names)
+        place = os.path.join(target, os.path.relpath(path, source))
+        if names:
+            os.makedirs(place, exist_ok=True)
+        for name in names:
+            _link(os.path.join(path, name), os.path.join(place, name))
 
 
-def _link(source: Path, target: Path) -> None:
-    """The very file, if all may read it; else a copy that all may read."""
-    file = source.resolve()
-    if not file.is_file():
+def _link(source: str | Path, target: str | Path) -> None:
+    """The very file, if all may read it; else a copy that all may read. What is there stays."""
+    try:
+        mode = os.stat(source).st_mode
+    except FileNotFoundError:  # a link to nothing
         return
-    mode = file.stat().st_mode
+    if not stat.S_ISREG(mode):
+        return
     if mode & 0o004:
         try:
-            os.link(file, target)
+            os.link(os.path.realpath(source) if os.path.islink(source) else source, target)
+        except FileExistsError:
+            return
         except OSError:  # another disk, or one without links
             pass
         else:
             return
-    shutil.copy2(file, target)  # with its time, by which compiled modules are known to be of today
-    target.chmod(0o755 if mode & 0o100 else 0o644)
+    if not os.path.exists(target):
+        shutil.copy2(source, target)  # with its time, by which compiled modules are known to be of today
+        os.chmod(target, 0o755 if mode & 0o100 else 0o644)
