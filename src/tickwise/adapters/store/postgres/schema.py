@@ -45,9 +45,7 @@ MIGRATIONS: Final = (
     Migration(
         "0003",
         (
-            "0003_keys.sql",
-            "0003_paused.sql",
-            "0003_signatures.sql",
+            "0003_small.sql",
             "0003_lanes.sql",
             "0003_continuity.sql",
             "0003_lists.sql",

@@ -38,13 +38,15 @@ t AS (
   SELECT fires, job_id, run_id FROM n
   WHERE (run_id IS NULL OR fires > (SELECT horizon FROM clock)) AND fires < 'infinity'
 ),
--- Where all of them become runs of one namespace, which is nearly always, the ids are noted as they were sent.
+-- Where all of them become runs of one namespace, which is nearly always, their ids are noted as they were sent.
 alike AS MATERIALIZED (
-  SELECT cardinality($3::text[]) = 1 AND (SELECT count(*) = 0 FROM n WHERE run_id IS NULL OR fires > (SELECT horizon FROM clock)) AS yes
+  SELECT {RunState.QUEUED} AS state, ($3::text[])[1] AS namespace, 0::smallint AS attempt, $11::uuid[] AS runs, $2::uuid[] AS jobs,
+         cardinality($3::text[]) = 1
+           AND (SELECT count(*) = 0 FROM n WHERE run_id IS NULL OR fires > (SELECT horizon FROM clock)) AS yes
   WHERE EXISTS (SELECT FROM n) AND (SELECT tickwise.feed_watched())
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note({RunState.QUEUED}, ($3)[1], 0::smallint, $11::uuid[], $2::uuid[]) FROM alike WHERE yes
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs) FROM alike WHERE yes
   UNION ALL
   SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
   FROM (SELECT {RunState.QUEUED} AS state, namespace, 0::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs

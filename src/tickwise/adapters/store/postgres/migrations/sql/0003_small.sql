@@ -1,3 +1,21 @@
+-- Keys that can be taken back: how each came to be, until when it is good, when it was used last.
+
+-- A handful of rows: all that is done to the table here takes milliseconds.
+SELECT tickwise.lock_briefly(ARRAY['keys']);
+
+ALTER TABLE tickwise.keys
+  ADD COLUMN expires    timestamptz,          -- NULL: it does not expire
+  ADD COLUMN used       timestamptz,          -- to the minute or so; NULL: never
+  ADD COLUMN revoked    timestamptz,          -- NULL: it is good. See `key_revoke.sql` for what becomes of its digest
+  ADD COLUMN prefix     text,                 -- the beginning of the secret, which may be shown; NULL: nothing of it may be
+  ADD COLUMN created_by text,                 -- the principal's name; NULL: nobody asked for it
+  -- From the label, which programs of the release before write too.
+  ADD COLUMN origin     text GENERATED ALWAYS AS (CASE label
+    WHEN 'TICKWISE_BOOTSTRAP_KEY' THEN 'setting'
+    WHEN 'made at the first start' THEN 'first'
+    WHEN 'the command line of this machine' THEN 'local'
+    ELSE 'made' END) STORED;
+
 -- What a pause without an end holds back has no next time. The view is that of 0001 but for the condition on `ready`.
 CREATE OR REPLACE VIEW tickwise.jobs_shown AS
 SELECT j.job_id, j.namespace, j.name, j.key, j.schedule_type, j.task_kind, j.lane, j.definition,
@@ -26,3 +44,10 @@ CROSS JOIN LATERAL (SELECT CASE
     WHEN NOT j.recurring AND (SELECT h.state = 6 FROM tickwise.history h WHERE h.job_id = j.job_id
                               ORDER BY h.run_id DESC LIMIT 1) THEN 'FAILED'
     ELSE 'COMPLETED' END AS status OFFSET 0) s;
+
+-- The public key of each executor, by which recorders verify the results that it publishes. NULL: a program of before joined, which
+-- signs nothing. Empty: it publishes nothing.
+
+SELECT tickwise.lock_briefly(ARRAY['executors']);
+
+ALTER TABLE tickwise.executors ADD COLUMN results_key bytea;
