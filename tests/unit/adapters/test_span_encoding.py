@@ -74,7 +74,8 @@ def context(trace: TraceContext, span_id: int) -> SpanContext:
 
 def by_us(spans: list[SpanRecord]) -> ExportTraceServiceRequest:
     """The message that a collector reads."""
-    return ExportTraceServiceRequest.FromString(SpanEncoder(RESOURCE, SCOPE).request(spans))
+    found: ExportTraceServiceRequest = ExportTraceServiceRequest.FromString(SpanEncoder(RESOURCE, SCOPE).request(spans))
+    return found
 
 
 @given(st.lists(SPANS, min_size=1, max_size=5))

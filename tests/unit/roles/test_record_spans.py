@@ -64,9 +64,9 @@ async def test_of_a_batch_the_recorded_attempts_alone_have_a_span(away: bool) ->
     """Each its own, also where the first write of the batch was in vain."""
     rig, spans = traced()
     await rig.executor.prepare()
-    sent = [None, SENT, None, OTHER, None]
-    for each in sent:
-        await rig.submit(**({} if each is None else {"traceparent": each}))
+    definitions: list[dict[str, Any]] = [{}, {"traceparent": SENT}, {}, {"traceparent": OTHER}, {}]
+    for each in definitions:
+        await rig.submit(**each)
     await rig.tick()
     await rig.clock.settle()
     runs = list(rig.runner.running)

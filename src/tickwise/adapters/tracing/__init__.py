@@ -19,7 +19,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
@@ -27,9 +27,6 @@ from tickwise import __version__
 from tickwise.adapters.tracing.encoding import SpanEncoder
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.tracing import SpanRecord
-
-if TYPE_CHECKING:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
 QUEUE_MAX: Final = 8_192
 """Spans that wait: some 8 MB."""
@@ -105,7 +102,7 @@ class OtlpSpans:
             ) from missing
         # Its words about each failed try; a failure is said once, below.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self._exporter: OTLPSpanExporter = OTLPSpanExporter(endpoint)
+        self._exporter: Any = OTLPSpanExporter(endpoint)
         self._encoder = make_encoder(role)
         self._endpoint = endpoint
         self._dropped = dropped

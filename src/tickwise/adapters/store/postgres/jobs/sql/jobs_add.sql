@@ -38,7 +38,7 @@ t AS (
   SELECT fires, job_id, run_id FROM n
   WHERE (run_id IS NULL OR fires > (SELECT horizon FROM clock)) AND fires < 'infinity'
 ),
--- Where all of them become runs of one namespace, which is nearly always, their ids are noted as they were sent.
+-- The common case: each job becomes a run, all in one namespace. Their ids are noted as the client sent them.
 alike AS MATERIALIZED (
   SELECT {RunState.QUEUED} AS state, ($3::text[])[1] AS namespace, 0::smallint AS attempt, $11::uuid[] AS runs, $2::uuid[] AS jobs,
          cardinality($3::text[]) = 1
