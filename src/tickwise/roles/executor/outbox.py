@@ -76,8 +76,9 @@ class Outbox:
         self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
         self._usage: dict[tuple[UUID, int], ResourceUsage] = {}
         """By run and token, of the outcomes above that have one. Beside them: most have none, and cost nothing more."""
-        self._traces: dict[tuple[UUID, int], TraceContext] = {}
-        """In the same way, of the outcomes whose attempts are recorded."""
+        self._traces: dict[int, TraceContext] = {}
+        """Of the outcomes above whose attempts are recorded, by their identity as objects: one of a batch is recorded
+        as a rule, and a look by run and token took ten times as long for all the others."""
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
@@ -109,9 +110,9 @@ class Outbox:
             self.more.set()
 
     def trace(self, outcome: Outcome, attempt: TraceContext | None) -> None:
-        """Note the span of an attempt whose outcome is added next; None: it is not recorded."""
+        """Note the span of an attempt; None: it is not recorded. The outcome, this very object, is added next."""
         if attempt is not None:
-            self._traces[outcome.run_id, outcome.token] = attempt
+            self._traces[id(outcome)] = attempt
 
     def add_many(
         self, outcomes: Sequence[tuple[Outcome, RunnerCapacity]], late_seconds: Sequence[float], *, urgent: bool
@@ -207,10 +208,10 @@ class Outbox:
         outcomes = self._outcomes
         batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         expiries = self._expiries
+        recorded = self._recorded(batch)
+        traces = {each.run_id: self._traces[id(each)] for each in recorded} if recorded else NO_TRACES
         try:
-            await self._pass_on(
-                self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch), self._traces_of(batch)
-            )
+            await self._pass_on(self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch), traces)
         except BaseException:
             # At any failure the store has neither accepted nor refused these.
             if expiries == self._expiries:
@@ -224,9 +225,8 @@ class Outbox:
         if self._usage:
             for outcome, _ in batch:
                 self._usage.pop((outcome.run_id, outcome.token), None)
-        if self._traces:
-            for outcome, _ in batch:
-                self._traces.pop((outcome.run_id, outcome.token), None)
+        for outcome in recorded:
+            self._traces.pop(id(outcome), None)
         self._passed_on(batch)
         if expiries == self._expiries:
             self._remember(batch)
@@ -238,11 +238,10 @@ class Outbox:
         found = [(each.run_id, self._usage.get((each.run_id, each.token))) for each, _ in batch]
         return {run_id: usage for run_id, usage in found if usage is not None}
 
-    def _traces_of(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> TracesByRun:
-        if not self._traces:
-            return NO_TRACES
-        found = [(each.run_id, self._traces.get((each.run_id, each.token))) for each, _ in batch]
-        return {run_id: trace for run_id, trace in found if trace is not None}
+    def _recorded(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> Sequence[Outcome]:
+        """Those whose attempts are recorded."""
+        traces = self._traces
+        return [outcome for outcome, _ in batch if id(outcome) in traces] if traces else ()
 
     async def _pass_on(
         self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, traces: TracesByRun

@@ -21,6 +21,7 @@ from typing import Final
 
 import structlog
 
+from tickwise.observability.tracing import DECIDING_BITS
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import AttemptStore, Began
@@ -206,8 +207,13 @@ class RunStarter:
 
     def _assignment(self, held: HeldRun) -> Assignment:
         """As its runner takes it, in its place of the trace if it is recorded."""
-        assignment = held.assignment()
-        return assignment if self._traces is None else self._traces.launched(held, assignment)
+        assignment, traces = held.assignment(), self._traces
+        # Decided here by its id, because nearly every run ends with this look.
+        if traces is None or (
+            assignment.traceparent is None and held.claimed.run_id.int & DECIDING_BITS >= traces.bound
+        ):
+            return assignment
+        return traces.launched(held, assignment)
 
     def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
         return (held for held in batch if self._held_runs.holds(held))

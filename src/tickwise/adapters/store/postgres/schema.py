@@ -79,6 +79,7 @@ MIGRATIONS: Final = (
     Migration("0036", ("0036_changes_and_causes.sql",)),
     Migration("0037", ("0037_notices.sql",)),
     Migration("0038", ("0038_environments.sql",)),
+    Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""

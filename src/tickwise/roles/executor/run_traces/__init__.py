@@ -30,9 +30,13 @@ class RunTraces:
     def __init__(self, tracer: Tracer, lease: Lease) -> None:
         self._tracer = tracer
         self._lease = lease
+        self.bound = tracer.bound
+        """Of a run without a trace of its own: see `Tracer.bound`."""
 
     def launched(self, held: HeldRun, assignment: Assignment) -> Assignment:
-        """The assignment of a run that is about to begin, in its own place of the trace, if the run is recorded."""
+        """The assignment of a run that is about to begin, in its own place of the trace, if the run is recorded.
+
+        A caller need not ask for a run without a trace whose id is not below `bound`."""
         run_id = held.claimed.run_id
         if assignment.traceparent is None:
             if not self._tracer.records(run_id):

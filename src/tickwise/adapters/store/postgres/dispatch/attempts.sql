@@ -18,9 +18,9 @@ u AS (
   RETURNING r.run_id, r.job_id, r.namespace, r.attempt, r.state
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(attempt) AS attempts
-        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace) g
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT state, namespace, attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
+        FROM u WHERE CASE WHEN EXISTS (SELECT FROM u) THEN (SELECT tickwise.feed_watched()) END GROUP BY state, namespace, attempt) g
 ),
 again AS (
   SELECT run_id FROM tickwise.runs

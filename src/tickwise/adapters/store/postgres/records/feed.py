@@ -124,16 +124,19 @@ def _place(snapshot: str, epoch: int) -> FeedPlace:
 
 
 def _changes(rows: Sequence[Sequence[Any]]) -> list[RunChanges]:
-    return [
-        RunChanges(
-            transaction,
-            batch,
-            at,
-            _STATES[state],
-            namespace,
-            PackedIds(runs, first=_IDS_FIRST, stride=_IDS_STRIDE),
-            PackedIds(jobs, first=_IDS_FIRST, stride=_IDS_STRIDE),
-            _Attempts(attempts),
+    found = []
+    for transaction, batch, at, state, namespace, runs, jobs, attempt, attempts in sorted(rows, key=itemgetter(1)):
+        ids = PackedIds(runs, first=_IDS_FIRST, stride=_IDS_STRIDE)
+        found.append(
+            RunChanges(
+                transaction,
+                batch,
+                at,
+                _STATES[state],
+                namespace,
+                ids,
+                PackedIds(jobs, first=_IDS_FIRST, stride=_IDS_STRIDE),
+                _Attempts(attempts) if attempt is None else [attempt] * len(ids),
+            )
         )
-        for transaction, batch, at, state, namespace, runs, jobs, attempts in sorted(rows, key=itemgetter(1))
-    ]
+    return found

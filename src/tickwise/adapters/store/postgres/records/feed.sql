@@ -46,7 +46,8 @@ WITH s AS MATERIALIZED (
          (SELECT max(epoch) FROM tickwise.epochs) AS epoch
 )
 SELECT s.visible, s.floor, s.epoch, f.transaction::text::int8 AS transaction, f.batch, date_part('epoch', f.at), f.state, f.namespace,
-       array_send(f.runs), array_send(f.jobs), array_send(f.attempts)
+       array_send(f.runs), array_send(f.jobs), f.attempt,
+       CASE WHEN f.attempt IS NULL THEN array_send(f.attempts) END
 FROM s LEFT JOIN LATERAL (
   SELECT * FROM (
     (SELECT * FROM tickwise.feed WHERE transaction >= $1::text::xid8 AND ($3::text[] IS NULL OR namespace = ANY($3))
@@ -58,7 +59,8 @@ FROM s LEFT JOIN LATERAL (
 
 -- name: feed_whole
 -- All batches of one transaction. $1 its number, $2 namespaces (NULL: all).
-SELECT transaction::text::int8 AS transaction, batch, date_part('epoch', at), state, namespace, array_send(runs), array_send(jobs), array_send(attempts)
+SELECT transaction::text::int8 AS transaction, batch, date_part('epoch', at), state, namespace, array_send(runs), array_send(jobs), attempt,
+       CASE WHEN attempt IS NULL THEN array_send(attempts) END
 FROM tickwise.feed WHERE transaction = $1::text::xid8 AND ($2::text[] IS NULL OR namespace = ANY($2)) ORDER BY batch
 
 -- name: feed_labels

@@ -89,6 +89,42 @@ class FeedContract(CrowdContract):
         ] == await reader.read()
         assert [] == await reader.read()
 
+    async def test_each_change_has_the_attempt_of_its_run(self, store: Store, make: Factory) -> None:
+        """Of runs that one call claims, starts or ends, too."""
+        executor = await self.register(store)
+        again = await self.held(store, executor, make.job())
+        await self.finish(
+            store, executor, outcome(again, RunState.RETRYING, retry_at=await store.now() - UNSEEN_SECONDS)
+        )
+        await self.add(store, make.job(), make.job())
+        reader = await self.reading(store)
+        claims = await self.claim(store, executor, limit=10, afresh=True)
+        assert [1, 1, 2] == sorted(claimed.attempt for claimed in claims)
+        await self.starts(store, executor, *claims)
+        ends = [RunState.SUCCESS, RunState.FAILED, RunState.SUCCESS]
+        await self.finish(store, executor, *(outcome(claimed, end) for claimed, end in zip(claims, ends, strict=True)))
+        expected = {
+            (claimed.run_id, state, claimed.attempt)
+            for claimed, end in zip(claims, ends, strict=True)
+            for state in (RunState.DISPATCHED, RunState.RUNNING, end)
+        }
+        found = [(run, state, attempt) for _, _, run, state, attempt in await reader.read()]
+        assert expected == set(found)
+        assert 9 == len(found)
+
+    @pytest.mark.parametrize("namespaces", [("default", "default"), ("default", "team-a")])
+    async def test_what_is_due_later_is_no_change_yet(
+        self, store: Store, make: Factory, namespaces: tuple[str, str]
+    ) -> None:
+        """Of jobs that come together, those that become runs are queued."""
+        soon, later = make.job(namespace=namespaces[0]), make.job(namespace=namespaces[1], due=make.now + 100 * HOUR)
+        other = make.job(namespace=namespaces[1])
+        reader = await self.reading(store)
+        await self.add(store, soon, later, other)
+        assert {(soon.namespace, soon.run_id), (other.namespace, other.run_id)} == {
+            (namespace, run) for namespace, _, run, _, _ in await reader.read()
+        }
+
     @pytest.mark.parametrize("end", [RunState.SUCCESS, RunState.FAILED, RunState.CANCELLED, RunState.RETRYING])
     async def test_what_an_executor_reports_is_a_change(self, store: Store, make: Factory, end: RunState) -> None:
         """A start that was never recorded is none."""

@@ -39,12 +39,12 @@ picked AS MATERIALIZED (
 ),
 -- Read from the rows as they are locked, so that a claim which nobody watches hands over what it updates and keeps nothing.
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, least(attempt + 1, 32767)::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
         FROM tickwise.runs
         WHERE CASE WHEN (SELECT places <> '{}' FROM picked) THEN (SELECT tickwise.feed_watched()) END
           AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
-        GROUP BY namespace) g
+        GROUP BY namespace, runs.attempt) g
 )
 -- The attempt number stays at its maximum: a run that was released so often must not block all others.
 UPDATE tickwise.runs

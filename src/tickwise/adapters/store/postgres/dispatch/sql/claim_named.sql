@@ -23,12 +23,12 @@ picked AS MATERIALIZED (
     LIMIT $2) AS places
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(least(attempt + 1, 32767)::smallint) AS attempts
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT {RunState.DISPATCHED} AS state, namespace, least(attempt + 1, 32767)::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
         FROM tickwise.runs
         WHERE CASE WHEN (SELECT places <> '{}' FROM picked) THEN (SELECT tickwise.feed_watched()) END
           AND ctid = ANY((SELECT places FROM picked)::tid[]) AND holder = 0
-        GROUP BY namespace) g
+        GROUP BY namespace, runs.attempt) g
 )
 UPDATE tickwise.runs
 SET holder = $1, token = (SELECT nextval('tickwise.fence')), attempt = attempt + CASE WHEN attempt < 32767 THEN 1 ELSE 0 END, state = {RunState.DISPATCHED},

@@ -21,8 +21,8 @@ r AS (
   RETURNING run_id, ready, lane, job_id, namespace, spec
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, 0::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
         FROM r WHERE CASE WHEN EXISTS (SELECT FROM r) THEN (SELECT tickwise.feed_watched()) END GROUP BY namespace) g
 )
 SELECT r.run_id, date_part('epoch', r.ready), r.lane, f.timers,

@@ -4,7 +4,7 @@
 -- $1 horizon in seconds, $2 … one array per column; due NULL: now, infinite: never. Of a column whose values are all the same, which
 -- most are, one value is sent: the others are NULL then. $14 the namespaces besides `default`: it fails if one takes nothing new.
 -- $15 … the entries of the audit log, one for each caller: $22 and $23 are the places of its first job and of its last.
-WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
+WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at, tickwise.now() + $1::float8 * interval '1 second' AS horizon),
 n AS MATERIALIZED (
   SELECT n.job_id, n.name, n.definition, n.run_id, (SELECT at FROM clock) AS at,
          coalesce(to_timestamp(n.due), (SELECT at FROM clock)) AS fires,
@@ -36,14 +36,23 @@ u AS (INSERT INTO tickwise.audit_unsealed (at, entry, namespace) SELECT at, entr
 t AS (
   INSERT INTO tickwise.timers (due, job_id, run_id)
   SELECT fires, job_id, run_id FROM n
-  WHERE (run_id IS NULL OR fires > at + $1::float8 * interval '1 second') AND fires < 'infinity'
+  WHERE (run_id IS NULL OR fires > (SELECT horizon FROM clock)) AND fires < 'infinity'
+),
+-- The common case: each job becomes a run, all in one namespace. Their ids are noted as the client sent them.
+alike AS MATERIALIZED (
+  SELECT {RunState.QUEUED} AS state, ($3::text[])[1] AS namespace, 0::smallint AS attempt, $11::uuid[] AS runs, $2::uuid[] AS jobs,
+         cardinality($3::text[]) = 1
+           AND (SELECT count(*) = 0 FROM n WHERE run_id IS NULL OR fires > (SELECT horizon FROM clock)) AS yes
+  WHERE EXISTS (SELECT FROM n) AND (SELECT tickwise.feed_watched())
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
-        FROM n WHERE (SELECT tickwise.feed_watched()) AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second' GROUP BY namespace) g
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs) FROM alike WHERE yes
+  UNION ALL
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, 0::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
+        FROM n WHERE (SELECT NOT yes FROM alike) AND run_id IS NOT NULL AND fires <= (SELECT horizon FROM clock) GROUP BY namespace) g
 )
 INSERT INTO tickwise.runs (due, ready, queued, run_id, job_id, lane, namespace, spec)
 SELECT fires, greatest(fires, at), at, run_id, job_id, lane, namespace,
        CASE WHEN octet_length(definition) <= 8192 THEN definition END
-FROM n WHERE (SELECT count(*) FROM noted) >= 0 AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'
+FROM n WHERE (SELECT count(*) FROM noted) >= 0 AND run_id IS NOT NULL AND fires <= (SELECT horizon FROM clock)

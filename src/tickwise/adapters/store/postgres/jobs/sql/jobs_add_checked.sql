@@ -46,8 +46,8 @@ r AS (
   FROM made WHERE run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second'
 ),
 noted AS MATERIALIZED (
-  SELECT tickwise.feed_note(state, namespace, runs, jobs, attempts)
-  FROM (SELECT {RunState.QUEUED} AS state, namespace, array_agg(run_id) AS runs, array_agg(job_id) AS jobs, array_agg(0::smallint) AS attempts
+  SELECT tickwise.feed_note(state, namespace, attempt, runs, jobs)
+  FROM (SELECT {RunState.QUEUED} AS state, namespace, 0::smallint AS attempt, array_agg(run_id) AS runs, array_agg(job_id) AS jobs
         FROM made WHERE (SELECT tickwise.feed_watched()) AND run_id IS NOT NULL AND fires <= at + $1::float8 * interval '1 second' GROUP BY namespace) g
 )
 SELECT job_id FROM j WHERE (SELECT count(*) FROM noted) >= 0

@@ -1,5 +1,7 @@
 """Sends spans to a collector by OTLP over HTTP, beside the work: OpenTelemetry's own exporter, in one thread.
 
+What it sends is written here (`encoding.py`); it knows compression, keys, certificates, time-outs and repeats.
+
     add ──► queue, bounded ──► thread: gathers for a second ──► exporter ──► collector
               └── full: dropped, counted          └── failed after its repeats: dropped, counted, said once
 
@@ -17,17 +19,14 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
 from tickwise import __version__
+from tickwise.adapters.tracing.encoding import SpanEncoder
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.trace_context import TraceContext
-from tickwise.ports.tracing import SpanKind, SpanRecord
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
+from tickwise.ports.tracing import SpanRecord
 
 QUEUE_MAX: Final = 8_192
 """Spans that wait: some 8 MB."""
@@ -36,7 +35,6 @@ GATHER_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 2.0
 """The longest wait for the collector at the end of the process."""
 TRACES_PATH: Final = "/v1/traces"
-_MICRO: Final = 1_000_000
 _RATIO_SAMPLERS: Final = frozenset({"traceidratio", "parentbased_traceidratio"})
 _FIXED_SAMPLERS: Final = {
     "always_on": 1.0, "parentbased_always_on": 1.0, "always_off": 0.0, "parentbased_always_off": 0.0,
@@ -104,8 +102,8 @@ class OtlpSpans:
             ) from missing
         # Its words about each failed try; a failure is said once, below.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self._exporter: SpanExporter = OTLPSpanExporter(endpoint)
-        self._make = SpanMaker(role)
+        self._exporter: Any = OTLPSpanExporter(endpoint)
+        self._encoder = make_encoder(role)
         self._endpoint = endpoint
         self._dropped = dropped
         self._sent = sent
@@ -154,10 +152,9 @@ class OtlpSpans:
                 return
 
     def _send(self, batch: Sequence[SpanRecord]) -> None:
-        from opentelemetry.sdk.trace.export import SpanExportResult
-
         try:
-            arrived = self._exporter.export([self._make(span) for span in batch]) is SpanExportResult.SUCCESS
+            body = self._encoder.request(batch)
+            arrived = self._exporter._client.export(body).success  # noqa: SLF001  # `export` takes spans of the library alone, whose version is pinned
         except Exception:  # a defect of a library must not end the thread
             logger.exception("spans_unsendable", spans=len(batch))
             arrived = False
@@ -173,61 +170,22 @@ class OtlpSpans:
         self._failing = True
 
 
-class SpanMaker:
-    """Makes OpenTelemetry's spans of ours."""
+def make_encoder(role: str) -> SpanEncoder:
+    """The encoder of a process with this role, which its resource names."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    def __init__(self, role: str) -> None:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-
-        facts: dict[str, Any] = {
-            "service.version": __version__,
-            "service.namespace": "tickwise",
-            "service.instance.id": f"{socket.gethostname()}:{os.getpid()}",
-            "host.name": socket.gethostname(),
-            "process.pid": os.getpid(),
-        }
-        if not os.environ.get("OTEL_SERVICE_NAME"):
-            facts["service.name"] = f"tickwise-{role}" if role else "tickwise"
-        # The variable's attributes win over ours.
-        self._resource = Resource(facts).merge(Resource.create({}))
-        if "service.name" in facts and "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-            self._resource = self._resource.merge(Resource({"service.name": facts["service.name"]}))
-        self._scope = InstrumentationScope("tickwise", __version__)
-
-    def __call__(self, span: SpanRecord) -> Any:
-        """One span."""
-        from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.trace import Link
-        from opentelemetry.trace.status import Status, StatusCode
-
-        return ReadableSpan(
-            span.name,
-            context=_context(span.context, remote=False),
-            parent=None if span.parent_id is None else _context(span.context._replace(span_id=span.parent_id)),
-            resource=self._resource,
-            attributes=span.attributes,
-            links=[Link(_context(each)) for each in span.links],
-            kind=_kind(span.kind),
-            status=Status(StatusCode.UNSET) if span.error is None else Status(StatusCode.ERROR, span.error),
-            start_time=_nanoseconds(span.started),
-            end_time=_nanoseconds(span.ended),
-            instrumentation_scope=self._scope,
-        )
-
-
-def _kind(kind: SpanKind) -> Any:
-    from opentelemetry.trace import SpanKind as Theirs
-
-    return Theirs[kind.name]
-
-
-def _context(trace: TraceContext, *, remote: bool = True) -> Any:
-    from opentelemetry.trace import SpanContext, TraceFlags, TraceState
-
-    state = TraceState.from_header([trace.tracestate]) if trace.tracestate else None
-    return SpanContext(trace.trace_id, trace.span_id, remote, TraceFlags(int(trace.sampled)), state)
-
-
-def _nanoseconds(instant: float) -> int:
-    return round(instant * _MICRO) * 1_000
+    facts: dict[str, Any] = {
+        "service.version": __version__,
+        "service.namespace": "tickwise",
+        "service.instance.id": f"{socket.gethostname()}:{os.getpid()}",
+        "host.name": socket.gethostname(),
+        "process.pid": os.getpid(),
+    }
+    if not os.environ.get("OTEL_SERVICE_NAME"):
+        facts["service.name"] = f"tickwise-{role}" if role else "tickwise"
+    # The variable's attributes win over ours.
+    resource = Resource(facts).merge(Resource.create({}))
+    if "service.name" in facts and "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        resource = resource.merge(Resource({"service.name": facts["service.name"]}))
+    return SpanEncoder(resource, InstrumentationScope("tickwise", __version__))
