@@ -33,7 +33,7 @@ from typing import IO, Final
 
 ROLES: Final = frozenset({"api", "executor", "recorder", "scheduler", "up"})
 OURS: Final = ("TICKWISE_", "CHAOS_", "PYTEST_")
-"""How the names of variables begin that nothing reads before the product runs. pytest writes one for each test."""
+"""The beginnings of names of variables that nothing reads before the product runs; pytest writes one for each test."""
 READ: Final = (
     "uvloop",
     "tickwise.cli.main",
