@@ -382,7 +382,7 @@ async def test_a_process_that_cannot_be_killed_is_given_up(
     stuck = assignment({"kind": "shell", "argv": ["sleep", "600"]}, timeout_seconds=0.05)
     made.runner.launch([stuck])
     await made.listener.until_begun(stuck)
-    (hanging,) = [child for child in psutil.Process().children() if child.name() == "sleep"]
+    (hanging,) = [child for child in psutil.Process().children(recursive=True) if child.name() == "sleep"]
     with without_kill(monkeypatch, process_tree):
         ending = await made.ending(stuck)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "unkillable")

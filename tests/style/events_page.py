@@ -253,6 +253,12 @@ MEANINGS = {
     "task_starter_failing": "No task could be started as another user, because one starter after the other ended. This "
     "executor claims no `python` and `shell` tasks for `pause_seconds`, and gives back those that it holds. Look at "
     "`detail`, at the memory of the machine and at its limit of processes.",
+    "task_parent_failing": "The process that starts ordinary tasks cannot be started (`detail`). Meanwhile the "
+    "executor starts each task itself, which takes longer. Look at the memory of the machine and at its limit of "
+    "processes.",
+    "task_parent_lost": "The process that starts ordinary tasks ended. Another one is started after a second. Tasks "
+    "that it had started go on; their exit status is lost, so their jobs' `on_unknown` decides. `starts`: tasks that "
+    "it had been asked for and had not answered of.",
     "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "
     "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
     "`on_unknown` decides.",

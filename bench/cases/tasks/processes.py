@@ -2,7 +2,8 @@
 
 One executor at its defaults, which says as whom tasks run (`run_tasks_as`, by `TICKWISE_BENCH_RUN_TASKS_AS`; unset:
 where the executor is root, a user for each namespace). Every task is a row of history, as in all cases. Beside it, on
-the same cores and without any record: `xargs -P`, GNU parallel where it is installed, and a loop over `subprocess.run`.
+the same cores and without any record: `xargs -P`, GNU parallel where it is installed, a loop over `subprocess.run`, and
+the least that the machine can do: for each core a process that spawns and waits, and does nothing else.
 
 The scripts import nothing. `TICKWISE_BENCH_SCRIPT=FILE` measures another one.
 """
@@ -127,6 +128,7 @@ async def others(rig: Rig) -> Round:
     more = {
         "xargs, Python scripts/s": _xargs(cores, python, count // 8),
         "loop over subprocess.run/s": _loop(shell, count // 2),
+        "posix_spawn on each core/s": _spawning(count),
     }
     if shutil.which("parallel"):
         more["GNU parallel/s"] = _seconds(["parallel", f"-j{cores}", "-N0", *shell], count)
@@ -142,6 +144,23 @@ def _seconds(command: list[str], count: int) -> float:
     begin = perf_counter()
     subprocess.run(command, input="x\n" * count, text=True, check=True, stdout=subprocess.DEVNULL)
     return round(count / (perf_counter() - begin), 1)
+
+
+SPAWNING: Final = """\
+import os, sys
+for _ in range(int(sys.argv[1])):
+    os.waitpid(os.posix_spawn("/bin/sh", ["sh", "-c", ":"], os.environ), 0)
+"""
+
+
+def _spawning(count: int) -> float:
+    """Shell commands a second by one process for each core that only starts them and waits for them."""
+    cores = os.cpu_count() or 1
+    begin = perf_counter()
+    started = [subprocess.Popen([sys.executable, "-S", "-c", SPAWNING, str(count // cores)]) for _ in range(cores)]
+    for each in started:
+        each.wait()
+    return round(count // cores * cores / (perf_counter() - begin), 1)
 
 
 def _loop(command: list[str], count: int) -> float:

@@ -61,9 +61,14 @@ MAX_TRIES: Final = 3
 """The number of times that an environment may be removed between its build and its use."""
 MAX_LOG_BYTES: Final = 256 << 10
 """Of one build's output; what comes after it is dropped."""
+SHARED_SECONDS: Final = 1.0
+"""For so long, attempts that overlap share one lock of an environment. Later ones look at the disk again."""
+MAX_SHARED: Final = 100
 FORMAT: Final = 1
 """Part of each key: another number makes all environments anew."""
 MAX_DECLARED: Final = 200
+
+_PLATFORM: Final = (sys.platform, platform.machine(), *platform.libc_ver())
 
 logger = structlog.get_logger("tickwise.environments")
 
@@ -122,6 +127,37 @@ class _RunningBuild:
         self._readers.remove(reader)
 
 
+class SharedEnvironment:
+    """A held environment that several attempts of this process use: it is released with the last of them."""
+
+    def __init__(self, held: HeldEnvironment, until: float) -> None:
+        self._held = held
+        self._until = until
+        self._users = 0
+
+    @property
+    def program(self) -> Path:
+        """See `Environment`."""
+        return self._held.program
+
+    def joined(self, now: float) -> SharedEnvironment | None:
+        """This environment, for one attempt more; None: nobody holds it any more, or the last look is long ago."""
+        if self._users == 0 or now >= self._until:
+            return None
+        return self.used()
+
+    def used(self) -> SharedEnvironment:
+        """This environment, for one attempt more; somebody holds it."""
+        self._users += 1
+        return self
+
+    def release(self) -> None:
+        """See `Environment`."""
+        self._users -= 1
+        if self._users == 0:
+            self._held.release()
+
+
 class UvEnvironments:
     """`Environments` that uv builds. For one event loop."""
 
@@ -134,6 +170,8 @@ class UvEnvironments:
         self._gate_ahead = asyncio.Semaphore(BUILDS_AHEAD)
         self._failures = RecentFailures(clock, settings.failure_seconds)
         self._builds: dict[str, _RunningBuild] = {}
+        self._shared: dict[str, SharedEnvironment] = {}
+        """The last hold of each key, as long as it may be shared."""
         self._folder: EnvironmentFolder | None = None
         self._host: EnvironmentHost
         self._uv = self._program = Path()
@@ -187,7 +225,9 @@ class UvEnvironments:
     ) -> Environment | EnvironmentFailure:
         """See `Environments`."""
         key = self.key_of(demand)
-        held = await self._hold(key)
+        shared = self._shared.get(key)
+        held = None if shared is None else shared.joined(self._clock.monotonic())
+        held = await self._hold(key) if held is None else held
         if held is not None:
             self._telemetry.environment_reused()
             return held
@@ -216,11 +256,12 @@ class UvEnvironments:
         """The name of its environment: of equal demands on one platform and Python, the same. Another namespace has
         another one, so nothing that a namespace builds ever runs in a script of another."""
         python = self._host.interpreter
-        facts = [FORMAT, *demand, sys.platform, platform.machine(), *platform.libc_ver(), sys.version, str(python)]
+        facts = [FORMAT, *demand, *_PLATFORM, sys.version, str(python)]
         return sha256(json.dumps(facts).encode()).hexdigest()[:40]
 
-    async def _hold(self, key: str) -> HeldEnvironment | None:
+    async def _hold(self, key: str) -> SharedEnvironment | None:
         assert self._folder is not None
+        now = self._clock.monotonic()
         try:
             held: HeldEnvironment | None = await self._taken(
                 HeldEnvironment.release, self._folder.hold, key, self._clock.now()
@@ -228,7 +269,13 @@ class UvEnvironments:
         except OSError as error:
             logger.warning("environment_unreadable", key=key, detail=str(error))
             return None
-        return held
+        self._shared.pop(key, None)
+        if held is None:
+            return None
+        while len(self._shared) >= MAX_SHARED:
+            del self._shared[next(iter(self._shared))]
+        shared = self._shared[key] = SharedEnvironment(held, now + SHARED_SECONDS)
+        return shared.used()
 
     async def _built(
         self, key: str, demand: EnvironmentDemand, output: Callable[[bytes], None], *, ahead: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,12 +18,12 @@ from typing import Any, Final
 
 from tickwise.adapters.runner.process.interpreters import FLAGS
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.start import SHELL, Spawned, Start, spawn
+from tickwise.adapters.runner.process.start import Spawned, Start, spawn
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
 from tickwise.adapters.runner.process.task_starter import StarterLost, TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUsers
 from tickwise.adapters.runner.process.tree import MAX_KILL_SECONDS, Reaped, exited, kill_tree, reap
-from tickwise.adapters.runner.process.warm import zygote_program
+from tickwise.adapters.runner.process.warm import subreaper_program, zygote_program
 from tickwise.adapters.runner.process.warm.starts import ZygoteKey
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.domain.errors import Unavailable
@@ -37,8 +38,7 @@ GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended build: its last process may be on its way."""
 NO_LIMITS: Final = TaskLimits(0)
 CONTROL: Final = 3
-GIVE_CONTROL: Final = f'exec {CONTROL}<&0 </dev/null && exec "$@"'
-"""A zygote gets its socket as its input, and begins with the input that tasks have."""
+"""The descriptor of a zygote's socket. It begins with the input that tasks have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ZygotePrograms:
         mark = f"{self.folder.path}/zygote-{number}/"
         program = [key.program, *FLAGS, zygote_program.__file__, str(CONTROL), *self.options]
         start = Start(
-            arguments=[SHELL, "-c", GIVE_CONTROL, "tickwise-zygote", *program],
+            arguments=[sys.executable, "-I", "-S", "-E", subreaper_program.__file__, str(CONTROL), *program],
             work=Path("/"),
             environment={**environment, RESULT_VARIABLE: f"{mark}result.json"},
             limits=NO_LIMITS,

@@ -114,6 +114,8 @@ class Spawned(NamedTuple):
     output: int
     """Our end of the pipe that its stdout and stderr go to."""
     is_warm: bool = False
+    age_seconds: float = 0.0
+    """Since its start."""
 
 
 class TaskText(NamedTuple):
@@ -131,23 +133,43 @@ def script_of(folder: Path, text: TaskText) -> Path:
     return (folder / WORK if text.files else folder) / PYTHON_SCRIPT
 
 
+class TaskProgram(NamedTuple):
+    """The command line of a task, and the file that it reads."""
+
+    arguments: Sequence[str]
+    script: Path | None = None
+    """None: it reads none."""
+    source: bytes = b""
+    """The content of that file."""
+
+
+def program_of(
+    assignment: Assignment, folder: Path, text: TaskText, *, python: Interpreter, number: int | None
+) -> TaskProgram:
+    """The program of a task. `number`: the one that a shell takes for itself; None: it begins with its number."""
+    task = assignment.task
+    if text.source is not None:
+        script = script_of(folder, text)
+        arguments = python.arguments(script, folder, names_errors=assignment.names_errors)
+        return TaskProgram(arguments, script, text.source)
+    if "command" in task:
+        script = folder / SHELL_SCRIPT
+        # It takes its number itself, and on its first line, so that it keeps its line numbers.
+        begin = "" if number is None else f"{TAKE_NUMBER.format(number=number)} "
+        return TaskProgram([SHELL, str(script)], script, f"{begin}{task['command']}\n".encode())
+    argv = task["argv"]
+    assert isinstance(argv, list | tuple)
+    return TaskProgram(list(argv))
+
+
 def arguments_of(
     assignment: Assignment, folder: Path, text: TaskText, *, number: int, python: Interpreter
 ) -> Sequence[str]:
     """The command line of a task with this number. Its script or its command is written to a file in its folder."""
-    task = assignment.task
-    if text.source is not None:
-        script = script_of(folder, text)
-        script.write_bytes(text.source)
-        return python.arguments(script, folder, names_errors=assignment.names_errors)
-    if "command" in task:
-        script = folder / SHELL_SCRIPT
-        # It takes its number itself, and on its first line, so that it keeps its line numbers.
-        script.write_text(f"{TAKE_NUMBER.format(number=number)} {task['command']}\n", encoding="utf-8", newline="")
-        return [SHELL, str(script)]
-    argv = task["argv"]
-    assert isinstance(argv, list | tuple)
-    return list(argv)
+    program = program_of(assignment, folder, text, python=python, number=number)
+    if program.script is not None:
+        program.script.write_bytes(program.source)
+    return program.arguments
 
 
 def write_files(files: Mapping[str, bytes], work: Path) -> None:

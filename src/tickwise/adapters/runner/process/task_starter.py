@@ -101,6 +101,11 @@ class StartedTask:
         self._descriptor = descriptor
         self._program = program
 
+    def under(self, program: Reaper) -> StartedTask:
+        """This task, reaped by another one. Takes its descriptor over."""
+        descriptor, self._descriptor = self._descriptor, -1
+        return StartedTask(self.pid, descriptor, program)
+
     def watch(self) -> int:
         """Return a new descriptor that is readable when the process has ended."""
         return os.dup(self._descriptor)

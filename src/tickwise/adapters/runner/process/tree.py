@@ -445,7 +445,7 @@ class Survivors:
     async def _watch(self, tree: Tree, end: asyncio.Task[None]) -> None:
         await end
         await kill_tree(tree, threads=self._threads, clock=self._clock)
-        reap(tree.process)
+        await asyncio.get_running_loop().run_in_executor(self._threads, reap, tree.process)
         _logger.warning("process %d, which was given up, has ended", tree.leader)
 
     def leave(self) -> None:

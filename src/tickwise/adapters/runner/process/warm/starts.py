@@ -65,7 +65,7 @@ class ZygoteKey(NamedTuple):
     uid: int
 
 
-SpawnProgram = Callable[[ZygoteKey, Mapping[str, str], int], tuple[Tree, int, bool]]
+SpawnProgram = Callable[[ZygoteKey, Mapping[str, str], int], tuple[Tree, int, bool, float]]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +115,11 @@ class WarmStarts:
         making.result()
         with self._lock:
             return self._current(key, self._clock.monotonic())
+
+    def ready(self, key: ZygoteKey) -> Zygote | None:
+        """The zygote that scripts are forked from now. It looks at the disk, and makes none."""
+        with self._lock:
+            return None if self._is_closed else self._current(key, self._clock.monotonic())
 
     def _current(self, key: ZygoteKey, now: float) -> Zygote | None:
         """The zygote that still forks. Those that fork no more are ended after the last of their tasks."""
@@ -169,7 +174,7 @@ class WarmStarts:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                tree, output, _ = self._spawn(key, environment, theirs.fileno())
+                tree, output, *_ = self._spawn(key, environment, theirs.fileno())
         except BaseException:
             ours.close()
             raise

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.process.task_starter import StartedTask
 from tickwise.adapters.runner.process.tree import Reaped, Tree, stats
-from tickwise.adapters.runner.process.warm.zygote_program import FORK, NUMBER, READY, REAP, REAPED, REPORT
+from tickwise.adapters.runner.process.warm.zygote_program import FORK, JOIN, NUMBER, READY, REAP, REAPED, REPORT
 
 READY_SECONDS: Final = 10.0
 """For an interpreter to begin and to import: 0.1 s on an idle machine."""
@@ -121,11 +121,28 @@ class Zygote:
         """Its process number."""
         return self._tree.leader
 
+    @property
+    def number(self) -> int:
+        """The limit that only it has, and its children until they have their request."""
+        return self._tree.number
+
+    def join(self) -> int:
+        """Let another process ask it: the descriptor of the socket for that. Raises `OSError` if it takes none now."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
+            try:
+                self._control.sendmsg([JOIN], rights, socket.MSG_DONTWAIT)
+            except OSError:
+                ours.close()
+                raise
+        return ours.detach()
+
     def fork(self, output: int) -> WarmChild:
         """Fork a child whose stdout and stderr is `output`; it waits. Raises `ZygoteLost`, and `OSError` where the
         machine has no room for another process."""
         ours, theirs = socket.socketpair()
-        self._count(1)
+        self.count(1)
         try:
             with theirs:
                 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), output]))]
@@ -139,13 +156,14 @@ class Zygote:
             return WarmChild(StartedTask(number, os.pidfd_open(number), self), ours)
         except OSError as error:
             ours.close()
-            self._count(-1)
+            self.count(-1)
             if error.errno in MACHINE_FULL and not isinstance(error, BlockingIOError):
                 raise
             self.is_lost = True
             raise ZygoteLost(str(error)) from error
 
-    def _count(self, more: int) -> None:
+    def count(self, more: int) -> None:
+        """Note that children came, or went if `more` is negative."""
         with self._counting:
             self.tasks += more
             self.forks += more > 0
@@ -158,7 +176,7 @@ class Zygote:
 
     def reap(self, pid: int) -> Reaped:
         """Take the exit status of an ended child, once. Raises `OSError` if it is lost."""
-        self._count(-1)
+        self.count(-1)
         with self._lock:
             if self._is_deaf:
                 raise ProcessLookupError(errno.ESRCH, "")

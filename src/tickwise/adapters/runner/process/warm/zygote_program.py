@@ -5,13 +5,15 @@
              ── number, user, folder, variables, script ───────────────────────► child: becomes the task
              ◄─────────────────── the socket closes: it runs; or an error ────── child
              ──"reap", number──► this program ──► exit status and usage
+             ──"join", a socket──► this program: another one that asks, and gets the answers itself
 
 A fresh interpreter takes 10 ms of processor time until its script begins, a fork of this one takes 1 ms. The script
 notices no difference but those in docs/decisions/0073.
 
 This program never reads a request, the child does: nothing of a task is in the memory of the next one. Each child
 waits for its request, so an executor that gave a start up, or was killed, starts nothing by it. The program ends when
-its executor does. It works in every CPython from 3.9 on, and imports the standard library alone.
+its executor does. It is the parent of all that its children leave (`subreaper_program`), so what they have left can be
+told by its children. It works in every CPython from 3.9 on, and imports the standard library alone.
 
 Invariants: it has one thread. A script begins without any descriptor of this program. A child that cannot do exactly as
 a fresh interpreter does executes the command line of a cold start instead.
@@ -36,6 +38,7 @@ import gc  # noqa: E402  # after the names above were taken
 import marshal  # noqa: E402  # after the names above were taken
 import os  # noqa: E402  # after the names above were taken
 import resource  # noqa: E402  # after the names above were taken
+import select  # noqa: E402  # after the names above were taken
 import struct  # noqa: E402  # after the names above were taken
 import time  # noqa: E402  # after the names above were taken
 
@@ -63,7 +66,7 @@ REPORT = struct.Struct("<q")
 REAPED = struct.Struct("<iidq")
 """The number of an error, exit status, processor time in seconds, peak of the memory in units of 1,024 bytes."""
 NUMBER = struct.Struct("<q")
-FORK, REAP, READY = b"F", b"R", b"H"
+FORK, REAP, SWEEP, JOIN, READY = b"F", b"R", b"S", b"J", b"H"
 MAX_PACKET = 256
 PRELOADED = (
     *("argparse", "base64", "bisect", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "enum"),
@@ -94,29 +97,69 @@ class Request:
         os._exit(127)
 
 
-def _serve(asker: _socket.socket) -> Request:
-    """Fork when asked to. Returns in a child, when it has become the task but for its script."""
+def _serve(executor: _socket.socket) -> Request:
+    """Fork when asked to, by the executor or by one that it let join. Returns in a child, when it has become the task
+    but for its script."""
     space = _socket.CMSG_SPACE(2 * array.array("i").itemsize)
+    askers, children = {executor.fileno(): executor}, set()
+    events = select.poll()
+    events.register(executor.fileno(), select.POLLIN)
     while True:
-        content, ancillary, _, _ = asker.recvmsg(MAX_PACKET, space, _socket.MSG_CMSG_CLOEXEC)
-        descriptors = array.array("i")
-        for _, _, data in ancillary:
-            descriptors.frombytes(data)
-        if not content:
-            os._exit(0)
-        if content[:1] == REAP:
-            asker.send(_reap(NUMBER.unpack(content[1:])[0]))
-            continue
-        report = _socket.socket(fileno=descriptors[0])
-        try:
-            pid = os.fork()
-        except OSError as error:
-            report.send(REPORT.pack(-(error.errno or errno.EAGAIN)))
-        else:
-            if pid == 0:
-                return _child(asker, report, descriptors[1])
+        for ready, _ in events.poll():
+            asker = askers[ready]
+            try:
+                content, ancillary, _, _ = asker.recvmsg(MAX_PACKET, space, _socket.MSG_CMSG_CLOEXEC)
+            except OSError:
+                content, ancillary = b"", []
+            descriptors = array.array("i")
+            for _, _, data in ancillary:
+                descriptors.frombytes(data)
+            what, said = content[:1], content[1:]
+            if what == FORK:
+                pid = _fork(descriptors)
+                if pid == 0:
+                    for one in askers.values():
+                        os.close(one.detach())
+                    return _child(*descriptors)
+                children.add(pid)
+            elif what == REAP:
+                pid = NUMBER.unpack(said)[0]
+                children.discard(pid)
+                asker.send(_reap(pid))
+            elif what == SWEEP:
+                _sweep(NUMBER.unpack(said)[0], children)
+            elif what == JOIN:
+                askers[descriptors[0]] = _socket.socket(fileno=descriptors[0])
+                events.register(descriptors[0], select.POLLIN)
+            elif asker is executor:
+                os._exit(0)
+            else:
+                events.unregister(ready)
+                askers.pop(ready).close()
+
+
+def _fork(descriptors: "array.array[int]") -> int:
+    """The number of the child; 0 in the child. Its descriptors: of its report, and of its output. -1: it failed."""
+    try:
+        pid = os.fork()
+    except OSError as error:
+        pid = -1
+        report = _socket.socket(fileno=os.dup(descriptors[0]))
+        report.send(REPORT.pack(-(error.errno or errno.EAGAIN)))
         report.close()
-        os.close(descriptors[1])
+    if pid != 0:
+        for descriptor in descriptors:
+            os.close(descriptor)
+    return pid
+
+
+def _sweep(pid: int, children: "set[int]") -> None:
+    """Take the exit status of a process that a task has left, if it has ended."""
+    if pid not in children:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except OSError:
+            return
 
 
 def _reap(pid: int) -> bytes:
@@ -127,8 +170,8 @@ def _reap(pid: int) -> bytes:
     return REAPED.pack(0, os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 
 
-def _child(asker: _socket.socket, report: _socket.socket, output: int) -> Request:
-    os.close(asker.detach())
+def _child(reporter: int, output: int) -> Request:
+    report = _socket.socket(fileno=reporter)
     os.setsid()
     report.send(REPORT.pack(os.getpid()))
     content = b""
