@@ -284,6 +284,9 @@ def data_dir_option(command: Decorated) -> Decorated:
     )(command)  # fmt: skip
 
 
+OLD_KEY: Final = "old_key"
+
+
 def server_options(command: Decorated) -> Decorated:
     """The options of every command that talks to a server: its address, its trust, the key, the namespace."""
     for option in (
@@ -309,6 +312,11 @@ def server_options(command: Decorated) -> Decorated:
         ),
     ):  # fmt: skip
         command = option(command)
+    # Its name before `--key` of `run` became the key of the job, which has it no more (`run.py`).
+    command = click.option(
+        "--key", OLD_KEY, metavar="KEY", hidden=True, expose_value=False, callback=_remember("key"),
+        help="The same as --api-key.",
+    )(command)  # fmt: skip
     return json_option(data_dir_option(command))
 
 

@@ -44,7 +44,18 @@ def test_an_api_key_is_no_key_of_a_job(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert [] == server.received
 
 
-def test_the_old_option_says_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """On every other command."""
-    assert Exit.USAGE == main(["jobs", "list", "--key", "k"])
-    assert "Did you mean '--api-key'?" in capsys.readouterr().err
+def test_the_old_name_of_the_callers_key_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """On every command that has no `--key` of its own; help shows the new one alone."""
+    with serving(Reply(200, {"items": [], "next_cursor": None})) as server:
+        main(["jobs", "list", "--key", "k", "--url", server.url])
+        assert "Bearer k" == server.received[0].headers["Authorization"]
+    capsys.readouterr()
+    main(["jobs", "list", "--help"])
+    assert "  --key" not in capsys.readouterr().out
+
+
+def test_the_old_name_of_the_key_of_a_job_goes_on() -> None:
+    """As for scripts that were written before."""
+    with serving(Reply(200, JOB)) as server:
+        main(["run", "--shell", "true", "--cron", "@daily", "--job-key", "nightly", "--url", server.url])
+        assert "/api/v1/jobs/by-key/nightly" == server.received[0].path

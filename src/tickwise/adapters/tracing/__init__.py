@@ -1,6 +1,6 @@
 """Sends spans to a collector by OTLP over HTTP, beside the work: OpenTelemetry's own exporter, in one thread.
 
-What it sends is written here (`encoding.py`); it knows compression, keys, certificates, time-outs and repeats.
+Its messages are filled in `encoding.py`; it knows compression, keys, certificates, time-outs and repeats.
 
     add ──► queue, bounded ──► thread: gathers for a second ──► exporter ──► collector
               └── full: dropped, counted          └── failed after its repeats: dropped, counted, said once

@@ -2,9 +2,9 @@
 
     SpanRecord ──► SpanEncoder.request ──► the bytes of one ExportTraceServiceRequest
 
-The messages and their bytes are the work of `opentelemetry-proto`. The encoder of the SDK wants a span object of its own
-for each of ours, makes a message for each attribute anew, and hashes the resource as JSON for each span. Where one run of
-a hundred is recorded, all runs pay for that.
+The messages and their bytes are the work of `opentelemetry-proto`. The encoder of the SDK wants a span object of its
+own for each of ours, makes a message for each attribute anew, and hashes the resource as JSON for each span. Where one
+run of a hundred is recorded, all runs pay for that.
 
 Invariant: a collector reads each span as the SDK would have told it.
 """
@@ -30,7 +30,6 @@ Written = dict[tuple[str, type[Attribute], Attribute], KeyValue]
 """Attributes as messages. 1, 1.0 and True are one key, and three attributes."""
 
 _MICRO: Final = 1_000_000
-_FIELDS: Final[dict[type, str]] = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
 _KNOWN: Final = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
 _REMOTE: Final = _KNOWN | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 _NO_ERROR: Final = Status()
@@ -80,8 +79,16 @@ def _attribute(key: str, value: Attribute, known: Written) -> KeyValue:
     of = type(value)
     found = known.get((key, of, value))
     if found is None:
-        found = known[key, of, value] = KeyValue(key=key, value=AnyValue(**{_FIELDS[of]: value}))
+        found = known[key, of, value] = KeyValue(key=key, value=_value(value))
     return found
+
+
+def _value(value: Attribute) -> AnyValue:
+    if isinstance(value, str):
+        return AnyValue(string_value=value)
+    if isinstance(value, bool):
+        return AnyValue(bool_value=value)
+    return AnyValue(int_value=value) if isinstance(value, int) else AnyValue(double_value=value)
 
 
 def _link(linked: TraceContext) -> Span.Link:

@@ -16,7 +16,7 @@ from tickwise.cli.following import Follower, describe_end, exit_code, only_run_i
 from tickwise.cli.lookup.completion import QUEUE
 from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
-from tickwise.cli.session import Session, server_options, utc_option
+from tickwise.cli.session import OLD_KEY, Session, server_options, utc_option
 from tickwise.domain.job_fields import JOB_FIELDS
 
 
@@ -46,7 +46,7 @@ class What:
 @work.when_options
 @click.option("--name", help="The name of the job.  [from the file, command, address or function]")
 @click.option(
-    "--key", "job_key", metavar="KEY", callback=job_key_option,
+    "--key", "--job-key", "job_key", metavar="KEY", callback=job_key_option,
     help="Keep one job with this key: if it is there, it is changed, and runs again.",
 )  # fmt: skip
 @click.option(
@@ -105,6 +105,9 @@ def run(session: Session, /, **options: Any) -> int:
         _show_created(session, created, body)
         return Exit.OK
     return _watch(session, created, body, with_log=options["follow"] and not session.as_json)
+
+
+run.params = [parameter for parameter in run.params if parameter.name != OLD_KEY]
 
 
 def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> int:
