@@ -33,8 +33,8 @@ NOTICES: Final = (
     Mutant(
         "a failure of an open alert is counted, not told",
         DOMAIN + "judging.py",
-        "tells = is_first or name in TOLD_EACH",
-        "tells = True",
+        "tells, earliest = is_first or name in TOLD_EACH, self._in.now",
+        "tells, earliest = True, self._in.now",
         (JUDGING + "test_more_failures_are_counted_and_not_told_again",),
     ),
     Mutant(

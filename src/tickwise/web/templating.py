@@ -23,7 +23,6 @@ from tickwise.web.ansi import plain
 from tickwise.web.assets import Assets
 from tickwise.web.display import Times
 from tickwise.web.headers import PRIVATE
-from tickwise.web.strips import strip
 
 _ENDED: Final = re.compile(r"(?:exit status \d+|ended by signal \S+|status \d{3})(?: |$)")
 COMPRESSED_BYTES_MIN: Final = 1_024
@@ -107,7 +106,7 @@ def _ago(context: Context, instant: float | None, now: float) -> Markup:
 
 @pass_context
 def _strip(context: Context, runs: Sequence[RunRow]) -> Markup:
-    return strip(runs, context["visit"].url, context["zone"])
+    return texts.strip(runs, context["visit"].url, context["zone"])
 
 
 @pass_context

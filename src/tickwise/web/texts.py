@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from markupsafe import Markup, escape
 
 from tickwise.domain.excerpts import spelled
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import RunRow
 
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 _SHORT: Final = 100.0
 """Seconds that are shown as seconds."""
+STRIP: Final = 20
+"""The runs of a job whose outcomes a list shows."""
+PITCH: Final = 7
+TALL: Final = {RunState.FAILED: (0, 16), RunState.SUCCESS: (3, 13)}
+"""Tall marks: where each begins, and its height. A failure stands out without its colour."""
+LOW: Final = (8, 8)
 
 
 def visible(value: object) -> object:
@@ -146,3 +155,37 @@ def coded(text: str) -> Markup:
 def shell_quoted(text: str) -> str:
     """A word for a command line of sh."""
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def strip(runs: Sequence[RunRow], url: Callable[[str], str], zone: tzinfo) -> Markup:
+    """The outcomes of the latest runs as marks of an SVG; given newest first, drawn oldest first.
+
+    `url` gives the address of a page. A page of jobs has a thousand marks: one text takes a tenth of the time that a
+    template takes."""
+    if not runs:
+        return Markup('<span class="muted small">no runs yet</span>')
+    before, _, after = (str(escape(part)) for part in url("/runs/@").partition("@"))
+    marks = [
+        _mark(run, f"{before}{run.run_id}{after}", (STRIP - 1 - place) * PITCH, zone)
+        for place, run in enumerate(runs[:STRIP])
+    ]
+    counts = _counts(runs)
+    return Markup(  # each part is escaped above or below
+        f'<svg class="strip" viewBox="0 0 {STRIP * PITCH} 16" width="{STRIP * PITCH}" height="16" role="group"'
+        f' aria-label="the latest {len(runs)} runs: {counts[RunState.SUCCESS]} succeeded,'
+        f' {counts[RunState.FAILED]} failed">{"".join(marks)}</svg>'
+    )
+
+
+def _mark(run: RunRow, address: str, x: int, zone: tzinfo) -> str:
+    y, height = TALL.get(run.state, LOW)
+    word = run.state.value.lower()
+    why = f": {escape(visible(run.reason))}" if run.reason else ""
+    return (
+        f'<a href="{address}" tabindex="-1"><title>{word}, due {escape(absolute(run.due_at, zone))}{why}</title>'
+        f'<rect class="s-{word}" x="{x}" y="{y}" height="{height}" width="5" rx="1"/></a>'
+    )
+
+
+def _counts(runs: Sequence[RunRow]) -> Mapping[RunState, int]:
+    return {state: sum(run.state is state for run in runs) for state in TALL}

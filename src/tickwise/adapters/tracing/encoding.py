@@ -62,10 +62,10 @@ def _span(span: SpanRecord, known: Written) -> Span:
     return Span(
         trace_id=context.trace_id.to_bytes(16, "big"),
         span_id=context.span_id.to_bytes(8, "big"),
-        parent_span_id=None if parent_id is None else parent_id.to_bytes(8, "big"),
-        trace_state=context.tracestate or None,
+        parent_span_id=b"" if parent_id is None else parent_id.to_bytes(8, "big"),
+        trace_state=context.tracestate,
         name=name,
-        kind=kind,
+        kind=Span.SpanKind.ValueType(kind),
         start_time_unix_nano=round(started * _MICRO) * 1_000,
         end_time_unix_nano=round(ended * _MICRO) * 1_000,
         attributes=[_attribute(key, value, known) for key, value in attributes.items()],

@@ -49,7 +49,7 @@ QUOTAS: Final = (
 )
 """A quota, its use (empty: nobody counts it), and what it is."""
 ESTIMATED: Final = ("jobs", "bytes")
-"""What is grown from a sample where there are very many jobs."""
+"""Estimated quotas: grown from a sample where there are very many jobs."""
 
 
 class QuotaLine(NamedTuple):

@@ -19,7 +19,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
-from tickwise.web.strips import STRIP
+from tickwise.web.texts import STRIP
 from tickwise.web.visit import Visit
 
 AT_ONCE: Final = 8

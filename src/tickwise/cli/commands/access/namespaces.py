@@ -209,7 +209,7 @@ def _path(name: str) -> str:
 
 
 ESTIMATED: Final = ("jobs", "bytes")
-"""What is grown from a sample where there are very many jobs."""
+"""Estimated quotas: grown from a sample where there are very many jobs."""
 
 
 def _amount(option: str, text: str) -> float | int | None:

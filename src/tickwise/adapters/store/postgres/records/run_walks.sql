@@ -67,7 +67,7 @@ WHERE job_id = $17::uuid AND state::int = {RunState.FAILED} AND run_id < $2 AND 
 -- others among all that are under way: by the table, unless it is huge or QUEUED ones are asked for, which are many and soon found. An index
 -- on the state would make each claim write all indexes anew.
 WITH way AS MATERIALIZED (
-  SELECT {RunState.QUEUED} <> ALL($6::smallint[]) AND pg_relation_size('tickwise.runs') < 500 * 1024 * 1024 AS by_table
+  SELECT (SELECT bool_and(state <> {RunState.QUEUED}) FROM unnest($6::smallint[]) AS asked(state)) AND pg_relation_size('tickwise.runs') < 500 * 1024 * 1024 AS by_table
 )
 SELECT * FROM (
   (SELECT run_id, job_id, namespace, state, trigger, due, origin, NULL AS reason, nullif(holder, 0) AS executor FROM tickwise.runs
