@@ -19,14 +19,16 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from tickwise import __version__
-from tickwise.adapters.tracing.encoding import SpanEncoder
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.tracing import SpanRecord
+
+if TYPE_CHECKING:
+    from tickwise.adapters.tracing.encoding import SpanEncoder
 
 QUEUE_MAX: Final = 8_192
 """Spans that wait: some 8 MB."""
@@ -174,6 +176,8 @@ def make_encoder(role: str) -> SpanEncoder:
     """The encoder of a process with this role, which its resource names."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    from tickwise.adapters.tracing.encoding import SpanEncoder  # of the extra `otel`
 
     facts: dict[str, Any] = {
         "service.version": __version__,
