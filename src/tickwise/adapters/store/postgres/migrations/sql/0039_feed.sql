@@ -10,21 +10,34 @@ BEGIN
 END
 $$;
 
--- As in 0001; and the runs that ended, while somebody watches.
+-- As in 0018; and the runs that ended, while somebody watches.
 CREATE OR REPLACE FUNCTION tickwise.tally() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  failed boolean;
 BEGIN
   IF tickwise.feed_watched() THEN
     WITH g AS MATERIALIZED (
       SELECT c.state, c.namespace, c.attempt, count(*) AS ended, array_agg(c.run_id) AS runs, array_agg(c.job_id) AS jobs
       FROM came c GROUP BY c.state, c.namespace, c.attempt
     ),
-    noted AS MATERIALIZED (SELECT tickwise.feed_note(g.state, g.namespace, g.attempt, g.runs, g.jobs) FROM g)
-    INSERT INTO tickwise.tallies_new (hour, runs, state, namespace)
-    SELECT date_bin('1 hour', tickwise.now(), to_timestamp(0)), sum(g.ended), g.state, g.namespace
-    FROM g WHERE (SELECT count(*) FROM noted) >= 0 GROUP BY g.state, g.namespace;
+    noted AS MATERIALIZED (SELECT tickwise.feed_note(g.state, g.namespace, g.attempt, g.runs, g.jobs) FROM g),
+    counted AS (
+      INSERT INTO tickwise.tallies_new (hour, runs, state, namespace)
+      SELECT date_bin('1 hour', tickwise.now(), to_timestamp(0)), sum(g.ended), g.state, g.namespace
+      FROM g WHERE (SELECT count(*) FROM noted) >= 0 GROUP BY g.state, g.namespace
+      RETURNING state
+    )
+    SELECT bool_or(state = 6) INTO failed FROM counted;
   ELSE
-    INSERT INTO tickwise.tallies_new (hour, runs, state, namespace)
-    SELECT date_bin('1 hour', tickwise.now(), to_timestamp(0)), count(*), state, namespace FROM came GROUP BY state, namespace;
+    WITH counted AS (
+      INSERT INTO tickwise.tallies_new (hour, runs, state, namespace)
+      SELECT date_bin('1 hour', tickwise.now(), to_timestamp(0)), count(*), state, namespace FROM came GROUP BY state, namespace
+      RETURNING state
+    )
+    SELECT bool_or(state = 6) INTO failed FROM counted;
+  END IF;
+  IF failed THEN
+    PERFORM tickwise.failures_note(array_agg(run_id), array_agg(token), true) FROM came WHERE state = 6;
   END IF;
   RETURN NULL;
 END
