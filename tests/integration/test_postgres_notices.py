@@ -69,7 +69,7 @@ PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "alerts_matching": (["n1", ["open"], None, None, None, 1e9, 10_001], {"alerts_stand"}),
     "alerts_decide_all": (["n1", None, None, None, None, None, 10_000, "closed", "ada", None], {"alerts_stand"}),
     "notice_test": ([NONE], {"notices_tests"}),
-    "notices_take": (["one", 16, 60.0, 4, 2, 4], {"notices_due"}),
+    "notices_take": (["one", 16, 60.0, 4, 2, 4, 2.0, 16], {"notices_due"}),
     "alerts_find": (["n1", None, None, None, None, None, None, 50], {"alerts_seen"}),
     "notices_bursts": ([[NONE, None], [NONE, NONE], [300.0, 600.0], 10, 20], {"notices_made"}),
     "notices_waiting": ([[NONE], [NONE]], {"notices_one"}),
