@@ -56,7 +56,7 @@ def _options(words: Sequence[str]) -> Iterator[click.Option]:
     for word in words:
         if isinstance(command, click.Group):
             command = command.get_command(click.Context(command, obj=Session()), word)
-    options = [option for option in command.params if isinstance(option, click.Option)]
+    options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
     assert options
     yield from (option for option in options if option.opts[0] not in OWN_OPTIONS)
 

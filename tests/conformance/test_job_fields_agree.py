@@ -41,7 +41,8 @@ SCHEMAS: Any = api_page.description()["components"]["schemas"]
 
 def _options(command: click.Command) -> set[str]:
     """The options of a command that are fields of a job."""
-    return {name for given in command.params for name in given.opts if name.startswith("--")} - OWN_OPTIONS
+    shown = [given for given in command.params if not (isinstance(given, click.Option) and given.hidden)]
+    return {name for given in shown for name in given.opts if name.startswith("--")} - OWN_OPTIONS
 
 
 def _of(names: set[str]) -> set[str]:

@@ -52,10 +52,3 @@ def test_the_old_name_of_the_callers_key_goes_on(capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     main(["jobs", "list", "--help"])
     assert "  --key" not in capsys.readouterr().out
-
-
-def test_the_old_name_of_the_key_of_a_job_goes_on() -> None:
-    """As for scripts that were written before."""
-    with serving(Reply(200, JOB)) as server:
-        main(["run", "--shell", "true", "--cron", "@daily", "--job-key", "nightly", "--url", server.url])
-        assert "/api/v1/jobs/by-key/nightly" == server.received[0].path

@@ -46,7 +46,7 @@ class What:
 @work.when_options
 @click.option("--name", help="The name of the job.  [from the file, command, address or function]")
 @click.option(
-    "--key", "--job-key", "job_key", metavar="KEY", callback=job_key_option,
+    "--key", "job_key", metavar="KEY", callback=job_key_option,
     help="Keep one job with this key: if it is there, it is changed, and runs again.",
 )  # fmt: skip
 @click.option(
