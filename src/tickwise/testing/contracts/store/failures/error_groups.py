@@ -129,6 +129,17 @@ class PendingFailuresContract(ErrorGroupsContract):
         assert failure.ended_at == pytest.approx(row.ended_at, abs=1e-5)
         assert pending.jobs[job.job_id] == (job.name, job.task_kind, job.definition)
 
+    async def test_a_failure_is_pending_while_somebody_watches(self, store: Store, make: Factory) -> None:
+        """Its end is noted for a stream, too, by the same trigger."""
+        place = await store.feed.watch()
+        claimed = await self.failed(store, make, "boom", job=make.job(name="pay"))
+        assert [(claimed.run_id, claimed.token)] == [
+            each.failure_id for each in (await store.error_groups.pending(10)).failures
+        ]
+        page = await store.feed.since(place, limit=100)
+        ended = [each for each in page.changes if each.state is RunState.FAILED]
+        assert [[claimed.run_id.bytes]] == [each.runs.each() for each in ended]
+
     async def test_an_attempt_that_is_tried_again_is_pending(self, store: Store, make: Factory) -> None:
         """And so is the next one."""
         claimed = await self.failed(store, make, "once", state=RunState.RETRYING, retry_at=make.now)
