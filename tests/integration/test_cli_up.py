@@ -223,6 +223,7 @@ def test_a_restart_keeps_the_settings_and_a_second_up_says_that_it_changes_none(
     settings is told that they are not in force."""
     file = folder.path / "client.json"
     given = {**folder.environ, "TICKWISE_QUEUES": "default,web1"}
+    assert 0 == folder.tickwise("up", "--background", "--port", "0").code
     told = run_command(("up", "--background"), given)
     assert (0, True) == (told.code, "queues is default there and default,web1 here" in told.err), told.err
     folder.tickwise("down")

@@ -26,7 +26,7 @@ treasure, base, rounds, last = sys.argv[1:]
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 print("ready", flush=True)
 for number in range(int(rounds)):
-    name = f"{base}/{number}/work/{last}"
+    name = os.path.join(base, str(number), "work", last)
     while True:
         try:
             os.rename(name, f"{name}-own")
