@@ -14,7 +14,7 @@ the removal of its folder are the work of this process, which has one thread and
 that memory with the child until its program is executed (`vfork`).
 
 The kernel makes this process the parent of all that a task has left (PR_SET_CHILD_SUBREAPER). So a task is gone when
-its own process is, and this process has no child that it does not know: no descendant can miss that, not even one that left its group.
+its own process is, and this process has no child that it does not know: also one that left its group cannot hide.
 
 A warm script is forked by a zygote, which is a parent of the same kind (`subreaper_program`), and reaps it. Its request
 goes from the executor to the child as it is.
