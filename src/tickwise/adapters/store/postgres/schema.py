@@ -45,7 +45,7 @@ MIGRATIONS: Final = (
     Migration(
         "0003",
         (
-            "0003_small.sql",
+            "0003_keys_and_pauses.sql",
             "0003_lanes.sql",
             "0003_continuity.sql",
             "0003_lists.sql",

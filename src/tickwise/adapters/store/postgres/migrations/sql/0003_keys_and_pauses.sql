@@ -1,3 +1,5 @@
+-- Three small steps of one migration: keys that can be taken back, jobs that are paused, and signatures of results.
+
 -- Keys that can be taken back: how each came to be, until when it is good, when it was used last.
 
 -- A handful of rows: all that is done to the table here takes milliseconds.
