@@ -330,6 +330,19 @@ class HealsContract(HealthContract):
         assert await self.found(store, Check.HAS_A_JOB) == [run_id]
         assert await store.checks.heal(Check.HAS_A_JOB, [wrong(run_id)]) == 0
 
+    async def test_runs_without_a_job_are_found_between_pages_of_timers(self, store: Store, make: Factory) -> None:
+        """Before the first timer, between two of them, behind the last one; by pages of any size."""
+        lost = []
+        for _ in range(4):
+            run_id = await self.free_run(store, make)
+            await self.damage(store, Check.HAS_A_JOB, run_id)
+            lost.append(run_id)
+            await self.add(store, *(make.recurring(make.now + HOUR) for _ in range(3)))
+        lost.append(await self.free_run(store, make))
+        await self.damage(store, Check.HAS_A_JOB, lost[-1])
+        for limit in (1, 2, 3, 100):
+            assert await self.found(store, Check.HAS_A_JOB, limit=limit) == sorted(lost)
+
     async def test_what_others_have_to_do_the_store_does_not(self, store: Store, make: Factory) -> None:
         """It puts right nothing of it, and changes nothing."""
         await self.lively(store, make)
