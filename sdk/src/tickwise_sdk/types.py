@@ -1066,7 +1066,16 @@ class JobBody(_JobBodyRequired, total=False):
     """The parameters: any JSON value."""
     params: Any
     """The parameters: any JSON value."""
-    isolation: str | None
+    isolation: Literal["process", "sandbox"] | None
+    """The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors of the queue
+    offer it, else process with a warning; it is stored, and stays."""
+    allow_network: bool | list[str] | None
+    """The network of a task in a sandbox: none if not sent, true for all that its executor reaches, or destinations
+    such as api.example.com:443, *.example.com:443 or [2001:db8::1]:5432."""
+    run_as: str | None
+    """The system user that the task runs as; executors name those."""
+    resources: dict[str, int] | None
+    """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1160,7 +1169,16 @@ class JobChangeBody(TypedDict, total=False):
     """The parameters: any JSON value."""
     params: Any
     """The parameters: any JSON value."""
-    isolation: str | None
+    isolation: Literal["process", "sandbox"] | None
+    """The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors of the queue
+    offer it, else process with a warning; it is stored, and stays."""
+    allow_network: bool | list[str] | None
+    """The network of a task in a sandbox: none if not sent, true for all that its executor reaches, or destinations
+    such as api.example.com:443, *.example.com:443 or [2001:db8::1]:5432."""
+    run_as: str | None
+    """The system user that the task runs as; executors name those."""
+    resources: dict[str, int] | None
+    """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1239,7 +1257,10 @@ class _JobViewRequired(TypedDict):
     taskId: str | None
     task_version: int | None
     payload: Any
-    isolation: str
+    isolation: Literal["process", "sandbox"]
+    allow_network: bool | list[str]
+    run_as: str | None
+    resources: dict[str, int]
     queue: str
     requires: list[str]
     priority: int

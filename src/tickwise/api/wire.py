@@ -31,6 +31,7 @@ from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
 from tickwise.documents.progress import RunProgress
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -119,7 +120,10 @@ class JobView(msgspec.Struct, kw_only=True):
     task_id: str | None = msgspec.field(name="taskId")
     task_version: int | None
     payload: msgspec.Raw
-    isolation: str
+    isolation: Isolation
+    allow_network: bool | Sequence[str]
+    run_as: str | None
+    resources: Mapping[str, int]
     queue: str
     requires: Sequence[str]
     priority: int
@@ -193,6 +197,9 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         task_version=said.task_version,
         payload=said.payload,
         isolation=said.isolation,
+        allow_network=said.allow_network,
+        run_as=said.run_as,
+        resources=said.resources,
         queue=row.lane.queue,
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],

@@ -25,6 +25,7 @@ from tickwise.documents.definition import (
     RetryOn,
 )
 from tickwise.documents.drawn_fields import with_sent_fields
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS
 from tickwise.domain.retry import Backoff
@@ -187,6 +188,27 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
     on: Annotated[RetryOn, Meta(description="The failures that are tried again, and those that are not.")] = RetryOn()
 
 
+IsolationName = Annotated[
+    Isolation,
+    Meta(
+        description="The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors "
+        "of the queue offer it, else process with a warning; it is stored, and stays."
+    ),
+]
+AllowNetwork = Annotated[
+    bool | list[Annotated[str, Meta(max_length=300)]],
+    Meta(
+        description="The network of a task in a sandbox: none if not sent, true for all that its executor reaches, or "
+        "destinations such as api.example.com:443, *.example.com:443 or [2001:db8::1]:5432."
+    ),
+]
+RunAs = Annotated[
+    str, Meta(min_length=1, max_length=32, description="The system user that the task runs as; executors name those.")
+]
+Resources = Annotated[
+    dict[Annotated[str, Meta(max_length=63)], int],
+    Meta(max_length=16, description='Counted capacities of an executor that a run holds, by name: {"gpu": 1}.'),
+]
 Notify = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=100)]],
     Meta(
@@ -228,7 +250,10 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     task_id: TaskId | UnsetType | None = msgspec.field(default=UNSET, name="taskId")
     payload: Payload | UnsetType = UNSET
     params: Payload | UnsetType = UNSET
-    isolation: Annotated[str, Meta(max_length=TEXT_MAX)] | UnsetType | None = UNSET
+    isolation: IsolationName | UnsetType | None = UNSET
+    allow_network: AllowNetwork | UnsetType | None = UNSET
+    run_as: RunAs | UnsetType | None = UNSET
+    resources: Resources | UnsetType | None = UNSET
     queue: Annotated[str, Meta(pattern=QUEUE_PATTERN)] | UnsetType | None = UNSET
     requires: Requires | UnsetType | None = UNSET
     priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from tickwise.domain.calendar.rules import CalendarMode, Otherwise
+from tickwise.domain.confinement import Isolation, Network
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE, OBJECTIVE_RATIO
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
@@ -210,6 +211,10 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     """The key of `concurrency` as stores know it: its kind and value, such as `label:customer=acme`."""
     rate_key: str | None = None
     overlap: Overlap = Overlap.SKIP
+    isolation: Isolation = Isolation.PROCESS
+    allow_network: Network = False
+    run_as: str | None = None
+    resources: dict[str, int] = {}
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
     traceparent: str | None = None
@@ -246,7 +251,10 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
     description: str | None = None
-    isolation: str = "process"
+    isolation: Isolation = Isolation.PROCESS
+    allow_network: Network = False
+    run_as: str | None = None
+    resources: dict[str, int] = {}
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()

@@ -186,7 +186,7 @@ class ByHand(StrEnum):
     JOBS = "it names other jobs, which control looks up, and a sequence must end"
     LIST = "it names stored things, calendars or channels, which control looks up"
     LOADING = "its values are an enum in a module that takes the command line too long to load"
-    ONE_VALUE = "it has one valid value, and a message of its own for all others"
+    EXECUTOR = "the labels that an executor must offer follow from it, and the kind of task decides whether it is valid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,10 @@ WRITTEN_FIELDS: Final = (
     ),
     WrittenField("taskId", ByHand.TASK),
     WrittenField("payload", ByHand.TASK, ("--payload", "--param")),
-    WrittenField("isolation", ByHand.ONE_VALUE),
+    WrittenField("isolation", ByHand.EXECUTOR, ("--isolation",)),
+    WrittenField("allow_network", ByHand.EXECUTOR, ("--allow-network",)),
+    WrittenField("run_as", ByHand.EXECUTOR, ("--run-as",)),
+    WrittenField("resources", ByHand.EXECUTOR, ("--resource",)),
     WrittenField("limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit")),
     WrittenField("retry", ByHand.OBJECT),
     WrittenField("concurrency", ByHand.OBJECT, ("--concurrency",)),

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
+from tickwise.domain.confinement import PLAIN, Confinement
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure
 
@@ -66,6 +67,8 @@ class Assignment(NamedTuple):
     """The trace that the task goes on in, in the form of W3C Trace Context: valid, or None. A runner hands it to the
     task."""
     tracestate: str | None = None
+    confinement: Confinement = PLAIN
+    """What surrounds its task."""
 
     @property
     def idempotency_key(self) -> str:
@@ -265,7 +268,8 @@ class Runner(Protocol):
 
     def labels(self) -> Sequence[str]:
         """The labels that a run may require to go on here: `task:KIND` for each kind, in the order of `kinds`; then, if
-        there are functions, `function:*` and `function:NAME` for each one, in the order of `offers`.
+        there are functions, `function:*` and `function:NAME` for each one, in the order of `offers`; then what it can
+        surround a task with (`domain.confinement`): `isolation:sandbox`, `resource:NAME`, `run_as:NAME`.
 
         Empty: nothing can run here for now, and nothing is claimed for it. It is asked for before every claim.
         """

@@ -70,7 +70,7 @@ WHEN = {"name": "a", "schedule_type": "IMMEDIATE"}
         ({**WHEN, "labels": {"a": "\0"}}, "/labels/a", "U+0000"),
         ({**WHEN, "priority": 10}, "/priority", "at most 9"),
         ({**WHEN, "timeout_seconds": 0}, "/timeout_seconds", "greater than 0"),
-        ({**WHEN, "isolation": "sandbox"}, "/isolation", "process"),
+        ({**WHEN, "isolation": "container"}, "/isolation", "process"),
         ({**WHEN, "retry": {"jitter": 2}}, "/retry/jitter", "between 0 and 1"),
         ({**WHEN, "limits": {"output_bytes": 0}}, "/limits/output_bytes", "between"),
         ({**WHEN, "payload": 1, "params": 2}, "/params", "short for"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from tickwise.cli import bulk, job_fields, labels, moments, output, policies, rules, surroundings, work
+from tickwise.cli import bulk, confinement, job_fields, labels, moments, output, policies, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.completion import JOB
@@ -55,6 +55,7 @@ def jobs() -> None:
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
+@confinement.confinement_options
 @surroundings.options()
 @server_options
 @click.pass_obj
@@ -65,6 +66,7 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
     """
     body = work.read_json(file, "", "FILE")
     said = rules.fields(session, rules.taken(options)) | policies.fields(session, options)
+    said |= confinement.fields(session, options)
     said |= job_fields.taken(session, options, JOB_FIELDS) | labels.job_label_fields(session, options)
     around = surroundings.taken(options)
     for each in body if isinstance(body, list) else [body]:
@@ -205,6 +207,7 @@ def show(session: Session, job: str, count: int) -> None:
 @job_fields.options(JOB_FIELDS, editing=True)
 @rules.rule_options
 @policies.policy_options
+@confinement.confinement_options
 @surroundings.options(editing=True, file_option=TASK_FILE)
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
@@ -282,7 +285,7 @@ def _changes(
     before = {**job, "dst": None} if is_new else job
     zone = changes.get("timezone") or ("UTC" if is_new else job.get("timezone"))
     changes |= rules.fields(session, rules.taken(options), timezone=zone, before=before)
-    changes |= policies.fields(session, options, before=job)
+    changes |= policies.fields(session, options, before=job) | confinement.fields(session, options)
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     changes |= labels.job_label_fields(session, options, before=job)
     around = surroundings.taken(options, file_option=TASK_FILE)

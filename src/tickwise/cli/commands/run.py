@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tickwise.cli import job_fields, labels, output, policies, rules, surroundings, work
+from tickwise.cli import confinement, job_fields, labels, output, policies, rules, surroundings, work
 from tickwise.cli.arguments import job_key_option
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
@@ -67,6 +67,7 @@ class What:
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
 @policies.policy_options
+@confinement.confinement_options
 @click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
 @click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
 @utc_option
@@ -165,7 +166,7 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
 def _body(session: Session, what: What, when: work.When, options: dict[str, Any]) -> dict[str, Any]:
     body = {"name": options["name"], **work.schedule(session, when)}
     body |= rules.fields(session, rules.taken(options), timezone=when.timezone)
-    body |= policies.fields(session, options)
+    body |= policies.fields(session, options) | confinement.fields(session, options)
     body |= job_fields.taken(session, options, JOB_FIELDS) | labels.job_label_fields(session, options)
     name, task = _task(session, what)
     body["name"] = body["name"] or name

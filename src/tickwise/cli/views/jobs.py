@@ -30,8 +30,8 @@ JOBS: Final = (
     TableColumn("LABELS", 14, is_wide=True),
 )
 USUAL: Final[Mapping[str, Any]] = {
-    "namespace": "default", "timezone": "UTC", "queue": "default", "priority": 5, "isolation": "process",
-    "jitter_seconds": 0.0, "window_seconds": 0.0, "version": 1, "overlap": "skip",
+    "namespace": "default", "timezone": "UTC", "queue": "default", "priority": 5, "allow_network": False,
+    "resources": {}, "jitter_seconds": 0.0, "window_seconds": 0.0, "version": 1, "overlap": "skip",
     "misfire": {"grace_seconds": 60.0, "mode": "latest", "max_catchup": 10},
     "limits": {"output_bytes": 10_485_760, "cpu_seconds": None, "memory_bytes": None, "processes": None},
     "retry": {

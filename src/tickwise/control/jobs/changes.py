@@ -17,6 +17,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
+from tickwise.control.jobs.confining import reconfine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
@@ -191,8 +192,10 @@ class JobChanges:
         name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
-        where = lane(body, task, scene.serving.functions, row.lane)
-        fields = _changes(body, old, resolved, changed) | successors(body, row.job_id, name, scene.successors)
+        confined = reconfine(body, task.kind, old)
+        where = lane(body, task, scene.serving.functions, row.lane, confined.labels)
+        fields = _changes(body, old, resolved, changed) | confined.fields
+        fields |= successors(body, row.job_id, name, scene.successors)
         if not isinstance(body.notify, UnsetType):
             fields["notify"] = checked_channels(body.notify or (), scene.channels)
         sent = [field for field in ("concurrency", "rate", "labels") if getattr(body, field) is not UNSET]

@@ -16,8 +16,10 @@ import hashlib
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
+from tickwise.control.jobs.confining import confine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
@@ -27,7 +29,7 @@ from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
 from tickwise.documents.definition import Definition, encode_definition, trace_fields
 from tickwise.domain.audit import Source
-from tickwise.domain.model import Principal, time_id
+from tickwise.domain.model import DEFAULT_QUEUE, Principal, time_id
 from tickwise.ports.store import NewJob
 
 _encode = msgspec.json.Encoder().encode
@@ -47,9 +49,13 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     plan = when.plan
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
-    own_lane = lane(body, task, scene.serving.functions)
+    queue = DEFAULT_QUEUE if body.queue is UNSET else body.queue or DEFAULT_QUEUE
+    confined = confine(body, task.kind, scene.serving, queue, who.namespace)
+    own_lane = lane(body, task, scene.serving.functions, confined=confined.labels)
     missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)
+    if confined.fields:
+        fields |= confined.fields
     if body.notify:
         fields["notify"] = checked_channels(body.notify, scene.channels)
     if body.then or body.on_failure:
@@ -59,6 +65,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     lasting = (*when.warnings, resolved.warning) if resolved.warning else when.warnings
     if missing:
         passing = (*passing, missing)
+    if confined.warnings:
+        passing = (*passing, *confined.warnings)
     return Composed(
         NewJob(
             job_id=job_id,

@@ -39,9 +39,8 @@ PROCESSES_MAX: Final = 1 << 22
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
 MAX_SLOTS: Final = 1_000_000
-ISOLATION: Final = "process"
 _DRAWN: Final = DrawnFields(OTHER_FIELDS)
-_ALL: Final = ("retry", "limits", "concurrency", "rate", "isolation", *(field.name for field in OTHER_FIELDS))
+_ALL: Final = ("retry", "limits", "concurrency", "rate", *(field.name for field in OTHER_FIELDS))
 _NOTHING: Final = (UNSET,) * len(_ALL)
 _all = attrgetter(*_ALL)
 _KEYED: Final = ("concurrency", "rate")
@@ -106,17 +105,11 @@ def _checked(body: JobBody) -> dict[str, Any]:
         found["concurrency"] = _checked_concurrency(body.concurrency)
     if body.rate is not UNSET:
         found["rate"] = _checked_rate(body.rate)
-    if body.isolation not in (UNSET, None, ISOLATION):
-        raise Invalid(
-            f"isolation {body.isolation!r} is not supported by this version; write {ISOLATION!r}", pointer="/isolation"
-        )
     return found
 
 
 def check_policies(definition: Definition, task: CheckedTask, check: TaskCheck) -> None:
     """Check what a definition says of failures, limits and payload as if a body had said it. Raises `Invalid`."""
-    if definition.isolation != ISOLATION:
-        raise Invalid(f"isolation is {ISOLATION}", pointer="/isolation")
     if definition.retry != _NO_RETRY:
         retry = definition.retry
         _checked_retry(RetryBody(**{name: getattr(retry, name) for name in retry.__struct_fields__}))

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tickwise.control.bodies import TEXT_MAX, JobBody
+from tickwise.control.jobs.confining import check_confinement
 from tickwise.control.jobs.lanes import labels_of, usual_lane
 from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
@@ -25,6 +26,7 @@ from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
 from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
+from tickwise.domain.confinement import ISOLATED_KINDS, Confinement, Isolation, needed_labels
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import Lane, run_id
@@ -36,7 +38,8 @@ MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 2_000
 DIGEST_BYTES: Final = 32
 _BOUNDED: Final = (
-    "isolation", "cron_expression", "interval_seconds", "timezone", "max_runs", "jitter_seconds", "window_seconds",
+    "isolation", "allow_network", "run_as", "resources", "cron_expression", "interval_seconds",
+    "timezone", "max_runs", "jitter_seconds", "window_seconds",
     *(field.name for field in JOB_FIELDS),
 )  # fmt: skip
 _DEFAULTS_FROM: Final = NewJob._fields.index("never")
@@ -60,7 +63,8 @@ def read(job: NewJob) -> Definition:
     try:
         return decode_definition(job.definition)
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
-        raise Invalid(f"the definition cannot be read by this version: {wrong}", pointer="") from None
+        text, pointer = _placed(wrong)
+        raise Invalid(f"the definition cannot be read by this version: {text}", pointer=pointer) from None
 
 
 def named(definition: Definition) -> NamedReferences | None:
@@ -89,21 +93,29 @@ def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCh
         return False
     task = check.inline(bytes(definition.task))
     offered = job.lane.requires[:1] != ("function:*",)
+    isolated = _isolated(definition.isolation, task.kind)
     return (
         definition
         == Definition(
             schedule_type=kind,
             schedule_time=at,
             task=task.text,
+            isolation=definition.isolation,
             traceparent=definition.traceparent,
             tracestate=definition.tracestate,
         )
         and _is_trace(definition)
         and (job.schedule_type, job.task_kind, job.due) == (kind.value, task.kind, at)
-        and job.lane == usual_lane(task.kind, task.function, offered=offered)
+        and job.lane == usual_lane(task.kind, task.function, offered=offered, confined=isolated)
         and not job.recurring
         and job.run_id == run_id(job.job_id, accepted if at is None else at)
     )
+
+
+def _isolated(isolation: Isolation, kind: str) -> tuple[str, ...]:
+    """The labels of a job that says nothing of its confinement; an isolation that its kind cannot have needs a label
+    that no usual lane has."""
+    return needed_labels(Confinement(isolation)) if kind in ISOLATED_KINDS or isolation is Isolation.PROCESS else ("",)
 
 
 def _is_trace(definition: Definition) -> bool:
@@ -124,7 +136,7 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
     check_texts(body)
     clean_text(job.name, "/name")
     task = _task(definition, scene, check)
-    lane = _lane(job, task)
+    lane = _lane(job, task, check_confinement(definition, task.kind))
     check_policies(definition, task, check)
     _check_rest(job, definition, scene)
     timing = retimed(definition, job.job_id, scene.now)
@@ -165,8 +177,14 @@ def _bounded(job: NewJob, definition: Definition) -> JobBody:
     try:
         return msgspec.convert(said, JobBody)
     except msgspec.ValidationError as wrong:
-        text, _, place = str(wrong).partition(" - at `$")
-        raise Invalid(text, pointer=place.rstrip("`").replace(".", "/")) from None
+        text, pointer = _placed(wrong)
+        raise Invalid(text, pointer=pointer) from None
+
+
+def _placed(wrong: Exception) -> tuple[str, str]:
+    """The text of a failure to decode, and the pointer to its field; empty: it is about the whole."""
+    text, _, place = str(wrong).partition(" - at `$")
+    return text, place.rstrip("`").replace(".", "/")
 
 
 def _task(definition: Definition, scene: Scene, check: TaskCheck) -> CheckedTask:
@@ -179,10 +197,10 @@ def _task(definition: Definition, scene: Scene, check: TaskCheck) -> CheckedTask
     return check.inline(bytes(definition.task))
 
 
-def _lane(job: NewJob, task: CheckedTask) -> Lane:
+def _lane(job: NewJob, task: CheckedTask, confined: tuple[str, ...]) -> Lane:
     """The lane of its runs; Tickwise's own labels follow from the task. Raises `Invalid`."""
     requires = job.lane.requires
-    if all(requires != labels_of(requires, task.kind, task.function, offered) for offered in (True, False)):
+    if all(requires != labels_of(requires, task.kind, task.function, offered, confined) for offered in (True, False)):
         raise Invalid("a label with a colon is not one that its task needs", pointer="/requires")
     return job.lane
 

@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.documents.definition import Limits, Work, decode_work
+from tickwise.domain.confinement import PLAIN, Confinement
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
@@ -59,6 +60,7 @@ class Body(NamedTuple):
     guarded: bool
     """A start is recorded before it begins, for any state of the run in the store."""
     names_errors: bool
+    confinement: Confinement
     is_followed: bool
     """Other jobs go on from its success."""
     is_waited_for: bool
@@ -75,8 +77,13 @@ def _read(text: str) -> Body:
     guarded = work.on_unknown is not _RERUN or work.concurrency is not None or work.rate is not None
     limits = _UNLIMITED_TASK if work.limits == _UNLIMITED else work.limits.of_task()
     waited_for = work.concurrency is not None or work.overlap in WAITING
-    flags = (guarded, bool(work.retry.on.error), bool(work.then), waited_for)
+    flags = (guarded, bool(work.retry.on.error), _confinement_of(work), bool(work.then), waited_for)
     return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags))
+
+
+def _confinement_of(work: Work) -> Confinement:
+    found = Confinement(work.isolation, work.allow_network, work.run_as, work.resources)
+    return PLAIN if found == PLAIN else found
 
 
 _remembered = lru_cache(BODIES_KEPT)(_read)
@@ -158,6 +165,7 @@ class HeldRun(msgspec.Struct, eq=False):
                 body.names_errors,
                 work.traceparent,
                 work.tracestate,
+                body.confinement,
             ),
         )
 

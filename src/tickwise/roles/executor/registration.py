@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from tickwise.domain.confinement import offered_labels
 from tickwise.domain.errors import Conflict, Unavailable
 from tickwise.domain.model import executor_number
 from tickwise.ports.clock import Clock
@@ -101,7 +102,7 @@ class ExecutorRegistration:
                 number=executor_number(int(clock.now() * 1000), clock.random_bytes(2)),
                 name=settings.name,
                 queues=settings.queues,
-                labels=settings.labels,
+                labels=(*settings.labels, *self._offered()),
                 functions=self._functions(),
                 slots=settings.slots,
                 lease_seconds=settings.lease_seconds,
@@ -132,6 +133,10 @@ class ExecutorRegistration:
     async def leave(self) -> None:
         """End the lease: the store frees all that it still counts as held here."""
         await self._executors.leave(self._lease.number)
+
+    def _offered(self) -> tuple[str, ...]:
+        """What its runners can surround tasks with, as it starts. Claims go by what they can at that moment."""
+        return offered_labels(label for capacity in self._capacities for label in capacity.runner.labels())
 
     def _functions(self) -> tuple[str, ...]:
         return tuple(name for capacity in self._capacities for name in capacity.runner.offers())

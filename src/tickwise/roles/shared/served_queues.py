@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tickwise.domain.confinement import SANDBOX_LABEL, offered_labels
 from tickwise.domain.model import Lane
 from tickwise.ports.store import ExecutorRow
 
@@ -32,6 +33,9 @@ def unserved(lane: Lane, function: str | None, active: Sequence[ExecutorRow], na
     serving = [executor for executor in serving if own.issubset(executor.labels)]
     if not serving:
         return f"no active executor of {where} has the labels {', '.join(sorted(own))}; its runs wait until one has"
+    lacking = not_given(lane, serving, where)
+    if lacking is not None:
+        return lacking
     if function is not None and not any(function in executor.functions for executor in serving):
         what = f"{where} and the labels {', '.join(sorted(own))}" if own else where
         return f"no active executor offers the function {function!r} for {what}; its runs wait until one does"
@@ -45,6 +49,14 @@ def unserved_lane(lane: Lane, active: Sequence[ExecutorRow], namespace: str) -> 
     return unserved(lane, function, active, namespace)
 
 
+def not_given(lane: Lane, serving: Sequence[ExecutorRow], where: str) -> str | None:
+    """The reason for which none of these executors can surround a task as its lane says; None if one can."""
+    needed = offered_labels(lane.requires)
+    if not needed or any(set(needed).issubset(executor.labels) for executor in serving):
+        return None
+    return f"no active executor of {where} offers {', '.join(needed)}; its runs wait until one does"
+
+
 class Serving:
     """The functions and the lanes that the executors of one moment serve. A lane is judged once: submits share the
     answer."""
@@ -56,6 +68,12 @@ class Serving:
         self._active = active
         self._bound = any(executor.namespaces is not None for executor in active)
         self._judged: dict[tuple[Lane, str | None, str], str | None] = {}
+
+    def offers_sandbox(self, queue: str, namespace: str) -> bool | None:
+        """Check whether an executor that serves this queue and namespace offers the isolation sandbox; None: no active
+        one serves them."""
+        serving = [each for each in self._active if queue in each.queues and each.takes(namespace)]
+        return any(SANDBOX_LABEL in each.labels for each in serving) if serving else None
 
     def missing(self, lane: Lane, function: str | None, namespace: str) -> str | None:
         """The warning for a function that no executor offers, or for a lane that no executor serves. While no executor

@@ -1,0 +1,87 @@
+"""The options of a job that say what surrounds its task.
+
+--isolation sandbox                                   ──► isolation
+--allow-network api.example.com:443 · any · none      ──► allow_network
+--run-as backup                                       ──► run_as
+--resource gpu=1                                      ──► resources
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from tickwise.cli import work
+from tickwise.cli.session import Decorated, Session
+
+ANY: Final = "any"
+"""As the value of `--allow-network`: all that the executor reaches."""
+NONE: Final = "none"
+"""As the value of an option: take away what the job has."""
+ISOLATIONS: Final = ("sandbox", "process")
+_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource")
+
+
+def confinement_options(command: Decorated) -> Decorated:
+    """Add all options of what surrounds a task."""
+    options = [
+        click.option(
+            "--isolation", type=click.Choice(ISOLATIONS),
+            help="Run the task in a sandbox, or as a plain process. [default: sandbox where executors offer it]",
+        ),
+        click.option(
+            "--allow-network", multiple=True, metavar="HOST:PORT",
+            help="Let a sandboxed task reach this; repeat it for more; any for the whole network.",
+        ),
+        click.option("--run-as", metavar="USER", help="Run the task as this system user, if the executors allow it."),
+        click.option(
+            "--resource", multiple=True, metavar="NAME=N",
+            help="Hold so much of a counted resource of the executor: gpu=1.",
+        ),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
+    """The fields that the options say; they are taken out."""
+    said = {name: options.pop(name) for name in _OPTIONS}
+    body: dict[str, Any] = {}
+    if said["isolation"] is not None:
+        body["isolation"] = said["isolation"]
+        work.blame(session, "/isolation", "--isolation", said["isolation"])
+    if said["allow_network"]:
+        body["allow_network"] = _network(said["allow_network"])
+        work.blame(session, "/allow_network", "--allow-network", " ".join(said["allow_network"]))
+        for place, text in enumerate(said["allow_network"]):
+            work.blame(session, f"/allow_network/{place}", "--allow-network", text)
+    if said["run_as"] is not None:
+        body["run_as"] = None if said["run_as"] == NONE else said["run_as"]
+        work.blame(session, "/run_as", "--run-as", said["run_as"])
+    if said["resource"]:
+        body["resources"] = _resources(said["resource"])
+        work.blame(session, "/resources", "--resource", " ".join(said["resource"]))
+    return body
+
+
+def _network(texts: tuple[str, ...]) -> Any:
+    for word, value in ((ANY, True), (NONE, None)):
+        if word in texts:
+            if len(texts) > 1:
+                raise click.UsageError(f"--allow-network {word} stands alone")
+            return value
+    return list(texts)
+
+
+def _resources(texts: tuple[str, ...]) -> dict[str, int] | None:
+    if texts == (NONE,):
+        return None
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        if amount and not amount.isdecimal():
+            raise click.UsageError(f"--resource {text!r}: write NAME=N, such as gpu=1")
+        found[name] = int(amount or 1)
+    return found

@@ -1,0 +1,128 @@
+"""What surrounds a task while it runs: its isolation, its way to a network, its user, and what is counted for it.
+
+    Confinement ──needed_labels──► labels that an executor must offer: isolation:sandbox, resource:gpu, run_as:anna
+
+An executor offers a label only while it can give what the label says, so no run reaches one that cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tickwise.domain.errors import Invalid
+
+ISOLATED_KINDS: Final = frozenset({"python", "shell"})
+"""The kinds of tasks that are processes of their own, so that something can surround them."""
+SANDBOX_LABEL: Final = "isolation:sandbox"
+RESOURCE_PREFIX: Final = "resource:"
+RUN_AS_PREFIX: Final = "run_as:"
+OFFERED_PREFIXES: Final = ("isolation:", RESOURCE_PREFIX, RUN_AS_PREFIX)
+"""Of the labels that follow from a confinement. An executor's record holds those that it offers."""
+DESTINATIONS_MAX: Final = 64
+RESOURCES_MAX: Final = 16
+AMOUNT_MAX: Final = 1_000_000
+PORT_MAX: Final = 65_535
+_HOST: Final = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*", re.ASCII)
+_RESOURCE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
+_USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,30}\$?", re.ASCII)
+
+
+class Isolation(StrEnum):
+    """The wall around a task."""
+
+    PROCESS = "process"
+    """A process of its own, with its own session and limits. It sees the machine as its user does."""
+    SANDBOX = "sandbox"
+    """Namespaces of its own: a read-only system, a private /tmp, and no network but what its job allows."""
+
+
+class Destination(NamedTuple):
+    """A place in a network that a task may reach."""
+
+    host: str
+    """Lower case: a name, `*.NAME` for all names below one, or an address; of IPv6 without brackets."""
+    port: int
+    """0: each port."""
+
+
+Network = bool | tuple[str, ...]
+"""True: all that the executor reaches; False: nothing; or the destinations, each `HOST:PORT`."""
+
+
+class Confinement(NamedTuple):
+    """What surrounds the task of a job."""
+
+    isolation: Isolation = Isolation.PROCESS
+    allow_network: Network = False
+    """Of a sandbox. A task in a process has the network of its executor."""
+    run_as: str | None = None
+    """The system user that it runs as; None: the one of its namespace."""
+    resources: Mapping[str, int] = MappingProxyType({})
+    """Counted capacities of its executor that it holds while it runs, by name."""
+
+
+PLAIN: Final = Confinement()
+"""Of a job that says nothing of it."""
+
+
+def needed_labels(confinement: Confinement) -> tuple[str, ...]:
+    """The labels that an executor must offer, sorted."""
+    if confinement == PLAIN:
+        return ()
+    found = [f"{RESOURCE_PREFIX}{name}" for name in confinement.resources]
+    if confinement.isolation is Isolation.SANDBOX:
+        found.append(SANDBOX_LABEL)
+    if confinement.run_as is not None:
+        found.append(f"{RUN_AS_PREFIX}{confinement.run_as}")
+    return tuple(sorted(found))
+
+
+def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """Those labels of an executor that follow from what it can give, sorted."""
+    return tuple(sorted(label for label in labels if label.startswith(OFFERED_PREFIXES)))
+
+
+def read_destination(text: str) -> Destination:
+    """`HOST:PORT`; the host is a name, `*.NAME`, an IPv4 address or `[IPv6]`, the port a number or `*`. Raises
+    `Invalid`."""
+    from ipaddress import IPv6Address  # the command line loads this module, and never this
+
+    host, colon, port = text.strip().lower().rpartition(":")
+    if not colon:
+        raise Invalid(f"{text[:80]!r} names no port; write HOST:PORT, such as api.example.com:443")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        try:
+            IPv6Address(host)
+        except ValueError:
+            raise Invalid(f"{text[:80]!r}: {host!r} is no address of IPv6") from None
+    elif not _HOST.fullmatch(host.removesuffix(".")):
+        raise Invalid(f"{text[:80]!r} names no host; write HOST:PORT, such as api.example.com:443 or [2001:db8::1]:443")
+    if port == "*":
+        return Destination(host.removesuffix("."), 0)
+    if not port.isdecimal() or not 0 < int(port[:6]) <= PORT_MAX:
+        raise Invalid(f"{text[:80]!r}: a port is a number from 1 to {PORT_MAX}, or * for each")
+    return Destination(host.removesuffix("."), int(port))
+
+
+def check_resources(resources: Mapping[str, int]) -> None:
+    """Raises `Invalid` for names and amounts that cannot be."""
+    if len(resources) > RESOURCES_MAX:
+        raise Invalid(f"a job holds at most {RESOURCES_MAX} resources")
+    for name, amount in resources.items():
+        if not _RESOURCE.fullmatch(name):
+            raise Invalid(
+                f"{name[:80]!r} is no name of a resource; write small letters, digits, _ . - after a first letter: gpu"
+            )
+        if not 0 < amount <= AMOUNT_MAX:
+            raise Invalid(f"{name} is a whole number from 1 to {AMOUNT_MAX}")
+
+
+def check_user(name: str) -> None:
+    """Raises `Invalid` for a text that is no name of a system user."""
+    if not _USER.fullmatch(name):
+        raise Invalid(f"{name[:80]!r} is no name of a system user; write one such as backup")
