@@ -79,6 +79,10 @@ NATIVE_END = frozenset({"ctypes", "readline"})
 """A script with one of these modules may have left work to the C library's own end of a process."""
 
 
+_OWN_FILES: "set[str]" = set()
+"""Those whose frames no traceback of a script shows."""
+
+
 class Request:
     """The task that a child becomes."""
 
@@ -385,7 +389,7 @@ def _hook(symptoms: str) -> "Any":
         sys.excepthook = theirs
         if symptoms and theirs is sys.__excepthook__:
             _note(kind, symptoms)
-        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
             trace = trace.tb_next
         sys.last_traceback = trace
         theirs(kind, error.with_traceback(trace), trace)
@@ -435,6 +439,31 @@ def _preload() -> None:
         return
 
 
+def make_ready(names: "dict[str, Any]", fresh: "frozenset[str]", file: str) -> None:
+    """Load the modules, and note what is there before a script begins. `names`: those that the interpreter gives to the
+    module of a script; `fresh`: the modules of a fresh interpreter; `file`: the program's."""
+    global _ADDED, _last, _last_module, _IO, _callbacks, _exit, _collect, _MAIN, _UID  # noqa: PLW0603  # before the first fork
+    _MAIN, _UID = names, os.getuid()
+    _OWN_FILES.update((__file__, file))
+    _preload()
+    _ADDED = frozenset(name.partition(".")[0] for name in set(sys.modules) - fresh)
+    _last = next(reversed(sys.modules))
+    _last_module = sys.modules[_last]
+    _IO = _io._IOBase  # noqa: SLF001  # the public one is its subclass
+    _callbacks, _exit, _collect = atexit._ncallbacks(), os._exit, gc.collect  # noqa: SLF001  # as above
+    gc.collect()
+    gc.freeze()
+
+
+def run_and_end(request: Request) -> "NoReturn":
+    """Run the script of a task that this process has become, and end as its interpreter would."""
+    status = _run(request)
+    if status is not None:
+        _end(status)
+        sys.exit(status)
+    raise AssertionError("a script ends with a status")
+
+
 if __name__ == "__main__":
     _asker, _UID = _socket.socket(fileno=int(sys.argv[1])), os.getuid()
     os.set_inheritable(_asker.fileno(), False)
@@ -445,16 +474,6 @@ if __name__ == "__main__":
         if NO_NEW_PRIVILEGES in sys.argv[2:]:
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
         _leave_keyring()
-    _preload()
-    _ADDED = frozenset(name.partition(".")[0] for name in set(sys.modules) - _FRESH)
-    _last = next(reversed(sys.modules))
-    _last_module = sys.modules[_last]
-    _IO = _io._IOBase  # noqa: SLF001  # the public one is its subclass
-    _callbacks, _exit, _collect = atexit._ncallbacks(), os._exit, gc.collect  # noqa: SLF001  # as above
-    gc.collect()
-    gc.freeze()
+    make_ready(_MAIN, _FRESH, __file__)
     _asker.send(READY + b"\0".join(os.fsencode(one) for one in (sys.implementation.name, *sys.path)))
-    _status = _run(_serve(_asker))
-    if _status is not None:
-        _end(_status)
-        sys.exit(_status)
+    run_and_end(_serve(_asker))

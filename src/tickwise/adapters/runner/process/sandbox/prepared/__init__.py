@@ -1,0 +1,1 @@
+"""Sandboxes that are prepared ahead: one bubblewrap for many tasks, each in namespaces of its own."""
