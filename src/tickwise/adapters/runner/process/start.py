@@ -15,7 +15,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -83,6 +83,13 @@ class Start:
     """The processes that lead other tasks."""
     warm: WarmScript | None = None
     """None: a cold start."""
+    descriptors: Mapping[int, int] = field(default_factory=dict)
+    """Those of ours that the program gets beside its output, by their numbers there. Without a starter both are the
+    same."""
+    is_sandboxed: bool = False
+    """The program is that of a sandbox, and the task is in it."""
+    opened_by: Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]] | None = None
+    """Starts the process, where no starter does; None: the thread that asks does it."""
 
     @property
     def groups(self) -> Sequence[int]:
@@ -104,6 +111,7 @@ class Start:
             has_groups=self.has_groups,
             all_stopped=all_stopped,
             others=self.others,
+            is_sandboxed=self.is_sandboxed,
         )
 
 
@@ -219,16 +227,23 @@ def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | N
             number=start.number,
             output=output,
             stdin=stdin,
+            descriptors=start.descriptors,
+            is_sandboxed=start.is_sandboxed,
         )
-    return subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL if stdin is None else stdin,
-        stdout=output,
-        stderr=output,
-        cwd=start.work,
-        env=start.environment,
-        start_new_session=True,
-    )
+
+    def opened() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=output,
+            stderr=output,
+            cwd=start.work,
+            env=start.environment,
+            pass_fds=tuple(start.descriptors.values()),
+            start_new_session=True,
+        )
+
+    return opened() if start.opened_by is None else start.opened_by(opened)
 
 
 def _mark(process: Process, start: Start) -> None:
