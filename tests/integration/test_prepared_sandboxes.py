@@ -1,4 +1,4 @@
-"""Prepared sandboxes: many tasks in one bubblewrap, each alone; with the real program, the real kernel and real tasks."""
+"""Prepared sandboxes: many tasks in one bubblewrap, each alone; with the real program and real tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 import pytest
@@ -21,13 +21,14 @@ import pytest_asyncio
 from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.process.parent.task_parents import LongTask, ShortEnd, ShortTaskLost, Unmade
+from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, ShortTaskLost, Unmade
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
 from tickwise.adapters.runner.process.sandbox.prepared import pool as pools
 from tickwise.adapters.runner.process.sandbox.prepared.holder import (
     MAX_REQUEST_BYTES,
     HolderStart,
+    LivingTask,
     PreparedProcess,
     PreparedTask,
     SandboxHolder,
@@ -39,7 +40,7 @@ from tickwise.adapters.runner.process.warm.zygote import WarmRequest
 PATIENCE_SECONDS = 30.0
 BUBBLEWRAP = shutil.which("bwrap") or ""
 PYTHON = os.path.realpath(sys.executable)
-SECRET = "a-value-of-another-task"  # noqa: S105  # no secret, but the sample of one
+SECRET = "a-value-of-another-task"  # no secret, but the sample of one
 PATH = "/usr/bin:/bin"
 
 pytestmark = pytest.mark.skipif(not BUBBLEWRAP, reason="bubblewrap is not installed")
@@ -88,7 +89,7 @@ class PreparedShop:
         made = PreparedTask(1_000 + number, script, text.encode(), work, arguments, environment, warm)
         return made._replace(**changes)
 
-    async def begun(self, task: PreparedTask) -> ShortEnd | LongTask:
+    async def begun(self, task: PreparedTask) -> ShortEnd | LivingTask:
         slot = self.holder.slot(task.script)
         self.last = slot.folder
         return await self.holder.start(slot, task, self.hurry)
@@ -98,12 +99,13 @@ class PreparedShop:
         found = await self.begun(self.task(text, **changes))
         return found if isinstance(found, ShortEnd) else await self.end_of(found)
 
-    async def end_of(self, found: LongTask) -> ShortEnd:
-        process = cast("PreparedProcess", found.task)
-        await self.until_gone(process)
-        reaped = await asyncio.to_thread(process.reap)
+    async def end_of(self, found: LivingTask) -> ShortEnd:
+        process = found.process
+        os.set_blocking(found.output, True)
         with open(found.output, "rb") as file:
-            return ShortEnd(found.began, 0.0, reaped, file.read(), is_tidy=False)
+            output = await asyncio.wait_for(asyncio.to_thread(file.read), PATIENCE_SECONDS)
+        await self.until_gone(process)
+        return ShortEnd(found.began, 0.0, await asyncio.to_thread(process.reap), output, is_tidy=False)
 
     async def until_gone(self, process: PreparedProcess) -> None:
         descriptor, ended = process.watch(), asyncio.Event()
@@ -115,9 +117,9 @@ class PreparedShop:
     async def said(self, text: str, **changes: Any) -> str:
         return (await self.ended(text, **changes)).output.decode()
 
-    async def long(self, text: str, **changes: Any) -> LongTask:
+    async def long(self, text: str, **changes: Any) -> LivingTask:
         found = await self.begun(self.task(text, **changes))
-        assert isinstance(found, LongTask), found
+        assert isinstance(found, LivingTask), found
         return found
 
     def processes(self) -> set[psutil.Process]:
@@ -166,9 +168,14 @@ async def test_a_folder_is_used_again_only_if_its_task_left_it_as_it_was(shop: P
     first = await shop.said("ls -A . ..; stat -c %i ..")
     assert first.startswith(fresh)
     assert await shop.said("ls -A . ..; stat -c %i ..") == first
-    for leaves in ("echo kept > result", "touch ../x", "chmod 755 ..", "rm ../task.sh", "ln ../task.sh /dev/shm; ln .. x"):
-        end = await shop.ended(leaves)
-        assert end.is_tidy == (leaves == "rm ../nothing")
+    for leaves in (
+        "echo kept > result",
+        "touch ../x",
+        "chmod 755 ..",
+        "rm ../task.sh",
+        "mv ../task.sh x; ln -s work/x ../task.sh",
+    ):
+        assert not (await shop.ended(leaves)).is_tidy
         assert (await shop.ended("ls -A . ..; stat -c %i ..")).output.decode() != first
         assert (await shop.ended("ls -A . ..")).output.decode() == fresh
     assert (shop.place / "task-1" / "work" / "result").read_text() == "kept\n"
@@ -177,8 +184,8 @@ async def test_a_folder_is_used_again_only_if_its_task_left_it_as_it_was(shop: P
 
 async def test_a_task_that_lives_is_handed_over(shop: PreparedShop) -> None:
     """With its output and its number, by which its tree is found from outside."""
-    found = await shop.long("echo begun; read line < gate; echo $line; exit 4", environment={}, work=str(shop.place))
-    process = cast("PreparedProcess", found.task)
+    found = await shop.long("echo begun; sleep 600; exit 4")
+    process = found.process
     assert process.holds_number()
     assert psutil.Process(process.pid).name() == "sh"
     assert os.getsid(process.pid) == process.pid
@@ -186,15 +193,17 @@ async def test_a_task_that_lives_is_handed_over(shop: PreparedShop) -> None:
     os.kill(process.pid, signal.SIGTERM)
     end = await shop.end_of(found)
     assert end.reaped is not None
-    assert end.output.startswith(b"begun")
+    assert (end.output, end.reaped.status) == (b"begun\n", -signal.SIGTERM)
 
 
 async def test_a_task_in_a_hurry_is_handed_over_at_once(shop: PreparedShop) -> None:
     shop.hurry.set_result("cancelled")
-    process = cast("PreparedProcess", (await shop.long("sleep 600")).task)
+    process = (await shop.long("sleep 600")).process
     os.kill(process.pid, signal.SIGKILL)
     await shop.until_gone(process)
-    assert process.reap() == (-signal.SIGKILL, pytest.approx(0.0, abs=1.0), pytest.approx(0, abs=1 << 30))
+    reaped = process.reap()
+    assert reaped is not None
+    assert reaped.status == -signal.SIGKILL
 
 
 async def test_what_cannot_be_executed_is_an_error(shop: PreparedShop) -> None:
@@ -251,14 +260,15 @@ async def test_a_task_sees_its_own_processes_and_the_input_of_none(shop: Prepare
 
 
 async def test_signals_are_as_in_any_process(shop: PreparedShop) -> None:
-    """Ignored by none and blocked by none."""
+    """None is blocked or ignored. (But the two that a C library keeps for itself, by all that it has spawned.)"""
     seen = await shop.said("grep -E 'Sig(Blk|Ign)' /proc/self/status")
-    assert [line.split()[1].strip("0") for line in seen.splitlines()] == ["", ""]
+    assert [int(line.split()[1], 16) & ~0x180000000 for line in seen.splitlines()] == [0, 0]
 
 
 @pytest.mark.parametrize("what", ["environ", "maps", "mem", "fd", "cwd", "root"])
 async def test_the_init_of_a_task_cannot_be_looked_into(shop: PreparedShop, what: str) -> None:
-    assert await shop.said(f"cat /proc/1/{what}/* /proc/1/{what} 2>/dev/null || ls /proc/1/{what}/ 2>/dev/null") == ""
+    looks = f"cat /proc/1/{what} /proc/1/{what}/*; readlink /proc/1/{what} /proc/1/{what}/*; ls /proc/1/{what}/etc"
+    assert await shop.said(f"({looks}) 2>/dev/null") == ""
 
 
 async def test_a_task_cannot_harm_its_init(shop: PreparedShop) -> None:
@@ -273,18 +283,17 @@ async def test_two_tasks_see_nothing_of_each_other(shop: PreparedShop) -> None:
         "sleep 600 & echo begun; sleep 600"
     )
     first = await shop.long(leaves, environment={"VALUE": SECRET})
-    process = cast("PreparedProcess", first.task)
+    process = first.process
+    wanted = SECRET.replace("-", '"-"')  # so that the command itself is not found
     looks = (
-        f"grep -rs {SECRET} /tmp /dev/shm ~ . .. {shop.place}; ls /tmp /dev/shm ~ {shop.place};"
-        "ls /dev/pts; ps -e 2>/dev/null | grep -c sleep; cat /proc/*/environ | tr '\\0' '\\n' | grep VALUE;"
+        f"grep -rs {wanted} /tmp /dev/shm ~ . .. {shop.place}; find /tmp /dev/shm ~ -type f;"
+        "ls /dev/pts; grep -l sleep /proc/*/comm 2>/dev/null;"
+        "cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep VALUE;"
         "tail -n +2 /proc/sysvipc/shm"
     )
     seen = await shop.said(looks)
     assert SECRET not in seen
-    assert seen.split() == [
-        *("/dev/shm:", "/home/task:", "/tmp:"),
-        *(f"{shop.place}:", "task.sh", "work", "ptmx", "0"),
-    ]
+    assert seen.split() == [f"{shop.place}/task.sh", "ptmx"]
     assert (shop.place / "task-1" / "a").read_text().strip() == SECRET
     process.kill_all()
     assert (await shop.end_of(first)).output == b"begun\n"
@@ -322,16 +331,20 @@ async def test_the_loopback_of_a_task_is_its_own(warm: PreparedShop) -> None:
     """It can listen there and reach itself, and no other task can; nothing else is there."""
     first = await warm.long(LISTENS)
     assert (await warm.said(CONNECTS)).split("\n") == ["111", "111", "101", "['lo']", ""]
-    cast("PreparedProcess", first.task).kill_all()
+    first.process.kill_all()
     assert (await warm.end_of(first)).output == b"listens\n"
     assert (await warm.said(CONNECTS)).split("\n") == ["111", "111", "101", "['lo']", ""]
 
 
 async def test_what_a_task_writes_is_bounded_and_goes_with_it(shop: PreparedShop) -> None:
-    fills = "for place in /tmp /dev/shm ~; do head -c 8M /dev/zero > $place/file; stat -c %s $place/file; done 2>/dev/null"
+    fills = (
+        "for place in /tmp /dev/shm ~; do head -c 8M /dev/zero > $place/file; stat -c %s $place/file; done 2>/dev/null"
+    )
     sizes = [int(line) for line in (await shop.said(fills)).split()]
     assert [size <= most << 20 for size, most in zip(sizes, (4, 1, 1), strict=True)] == [True] * 3
-    writes = "for place in / /etc /usr /run /dev /var /proc/sys/kernel; do touch $place/x && echo $place; done 2>/dev/null"
+    writes = (
+        "for place in / /etc /usr /run /dev /var /proc/sys/kernel; do touch $place/x && echo $place; done 2>/dev/null"
+    )
     assert await shop.said(writes) == ""
     assert await shop.said("ls /tmp /dev/shm ~ | grep file") == ""
 
@@ -351,7 +364,9 @@ async def test_a_warm_script_is_what_a_cold_one_is(warm: PreparedShop) -> None:
     assert "zygote_program" not in end.output.decode()
     assert end.output.decode().startswith(f'Traceback (most recent call last):\n  File "{warm.place}/task.py", line 3')
     assert ((await warm.ended("import sys; sys.exit(7)")).reaped or end.reaped).status == 7
-    assert ((await warm.ended("import os, signal; os.kill(os.getpid(), signal.SIGINT)")).reaped or end.reaped).status < 2
+    assert (
+        (await warm.ended("import os, signal; os.kill(os.getpid(), signal.SIGINT)")).reaped or end.reaped
+    ).status < 2
 
 
 async def test_a_warm_script_finds_nothing_of_an_earlier_one(warm: PreparedShop) -> None:
@@ -391,7 +406,7 @@ async def test_nothing_of_a_task_survives_its_end(shop: PreparedShop, long: bool
 
 async def test_a_task_is_killed_with_all_of_it(shop: PreparedShop) -> None:
     found = await shop.long(f"{SHEDS}; trap '' TERM; sleep 600")
-    process = cast("PreparedProcess", found.task)
+    process = found.process
     TaskNamespace({}, process).kill()
     end = await shop.end_of(found)
     assert end.reaped is not None
@@ -402,7 +417,7 @@ async def test_a_task_is_killed_with_all_of_it(shop: PreparedShop) -> None:
 async def test_a_fork_bomb_ends(shop: PreparedShop) -> None:
     """The kernel lets no process of a namespace fork while it is being ended. (A limit keeps this bomb small.)"""
     found = await shop.long(f"ulimit -u 200 2>/dev/null || ulimit -p 200; {BOMB}; sleep 600")
-    process = cast("PreparedProcess", found.task)
+    process = found.process
     await eventually(lambda: len(shop.processes()) > 20, within_seconds=PATIENCE_SECONDS)
     process.kill_all()
     await shop.end_of(found)
@@ -412,7 +427,7 @@ async def test_a_fork_bomb_ends(shop: PreparedShop) -> None:
 async def test_an_init_that_is_killed_ends_its_task(shop: PreparedShop) -> None:
     """Its exit status is lost."""
     found = await shop.long(f"{SHEDS}; sleep 600")
-    init = psutil.Process(cast("PreparedProcess", found.task).pid).parent()
+    init = psutil.Process(found.process.pid).parent()
     assert init is not None
     init.kill()
     assert (await shop.end_of(found)).reaped is None
@@ -430,7 +445,7 @@ async def test_a_holder_that_is_killed_ends_all_of_its_tasks(shop: PreparedShop)
     holder.kill()
     with contextlib.suppress(ShortTaskLost):
         lost = await starting
-        assert isinstance(lost, LongTask)
+        assert isinstance(lost, LivingTask)
         assert (await shop.end_of(lost)).reaped is None
     assert (await shop.end_of(found)).reaped is None
     await eventually(lambda: all(gone(one.pid) for one in processes), within_seconds=PATIENCE_SECONDS)
@@ -555,4 +570,4 @@ async def test_a_holder_that_cannot_be_made_is_not_tried_again_at_once(
     assert asked()
     assert len(tries) == 1
     monkeypatch.setattr(pools, "FAILED_SECONDS", 0.0)
-    await eventually(lambda: asked() and len(tries) > 1, within_seconds=PATIENCE_SECONDS)
+    await eventually(lambda: not asked() and len(tries) > 1, within_seconds=PATIENCE_SECONDS)

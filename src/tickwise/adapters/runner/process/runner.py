@@ -29,9 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, Final
 
 from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, context_environment, inherited_environment
@@ -41,7 +39,14 @@ from tickwise.adapters.runner.process.builds import TaskProcesses, ZygoteProgram
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.odd_endings import given_up, signal_name, unconfined, unknown_ending
+from tickwise.adapters.runner.process.odd_endings import (
+    TaskEnd,
+    ending_with,
+    given_up,
+    signal_name,
+    unconfined,
+    unknown_ending,
+)
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
     LostTask,
@@ -58,6 +63,8 @@ from tickwise.adapters.runner.process.parent.task_parents import (
 from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.sandbox.prepared.pool import PreparedSandboxes
+from tickwise.adapters.runner.process.sandbox.prepared.starts import PreparedNeeds, PreparedStart, PreparedStarts
 from tickwise.adapters.runner.process.sandbox.sandboxes import (
     Sandboxes,
     SandboxNeeds,
@@ -78,6 +85,7 @@ from tickwise.adapters.runner.process.start import (
     program_of,
     script_of,
     spawn,
+    text_of,
     write_files,
 )
 from tickwise.adapters.runner.process.task_groups import can_be_given
@@ -118,9 +126,6 @@ from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import STARTER_LOST
-from tickwise.domain.scripts.coding import source_bytes
-from tickwise.domain.scripts.files import file_content
-from tickwise.ports.blobs import read_script
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -134,30 +139,6 @@ STARTERS: Final = max(1, min(4, (os.cpu_count() or 1)))
 """Processes that start tasks as other users: a start keeps one busy for a millisecond."""
 GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended task: its last process may be on its way."""
-
-
-class _End(NamedTuple):
-    """The end of a task of which nothing lives."""
-
-    reaped: Reaped | None
-    """None: its exit status is lost."""
-    usage: ResourceUsage | None
-    result: bytes | None
-    """The content of its files, as far as they matter; None: it wrote none."""
-    is_foreign: bool
-    """Its interpreter is one that the task names."""
-    version: bytes | None
-    is_noted: bool
-    """The names of an exception would have been noted."""
-    symptoms: bytes | None
-    found: LeftFiles | None
-    """The files that are to be kept; None: there are none."""
-    is_tidy: bool = False
-    """Its folder is removed."""
-    is_warm: bool = False
-    ended: float = 0.0
-    reason: str | None = None
-    """The reason of an early end; None: it ended by itself."""
 
 
 class ProcessRunner(SlotRunner):
@@ -183,6 +164,7 @@ class ProcessRunner(SlotRunner):
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
         self._sandboxes: Sandboxes
+        self._prepared: PreparedStarts | None = None
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -216,6 +198,9 @@ class ProcessRunner(SlotRunner):
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        pool = PreparedSandboxes(self._folder.path / "prepared", settings.clock)
+        path = self._path or self._inherited["PATH"]
+        self._prepared = await self._in_thread(PreparedStarts.open, self._sandboxes, pool, self._python, path)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -254,6 +239,8 @@ class ProcessRunner(SlotRunner):
         if warm is not None:
             await self._in_thread(warm.close)
         await self._parents.close()
+        if self._prepared is not None:
+            await self._prepared.close()
         folder, self._folder = self._folder, None
         starter, self._starter = self._starter, None
         if starter is not None:
@@ -306,11 +293,15 @@ class ProcessRunner(SlotRunner):
         """Carry out one attempt on this interpreter."""
         assignment = attempt.assignment
         assert self._folder is not None
-        folder = self._folder.path / f"{assignment.run_id}-{assignment.token}"
+        prepared = self._prepared_start(assignment, text, python)
+        own = self._folder.path / f"{assignment.run_id}-{assignment.token}"
+        folder = own if prepared is None else prepared.slot.folder
         remains: Path | None = folder
         try:
             try:
-                begun = await self._begin(attempt, folder, text, python)
+                begun = None if prepared is None else await self._begin_prepared(attempt, prepared, text)
+                if begun is None:
+                    begun = await self._begin(attempt, folder, text, python)
             except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
                 return self._not_started(assignment, error)
             except StarterLost as lost:
@@ -333,7 +324,7 @@ class ProcessRunner(SlotRunner):
             if remains is not None:
                 await self._in_thread(partial(remove_folder, folder))
 
-    def _looked_at(self, attempt: Attempt, folder: Path, reaped: Reaped | None, text: TaskText) -> _End:
+    def _looked_at(self, attempt: Attempt, folder: Path, reaped: Reaped | None, text: TaskText) -> TaskEnd:
         """The end of a task of which nothing lives, with what it has left. In a thread: files wait for the disk."""
         uid, end = self._uid_of(attempt), self._without_files(attempt, reaped)
         status = -1 if end.reaped is None else end.reaped.status
@@ -350,11 +341,11 @@ class ProcessRunner(SlotRunner):
             found=look(folder / WORK, uid, given, self._settings.artefacts),
         )
 
-    def _without_files(self, attempt: Attempt, reaped: Reaped | None) -> _End:
+    def _without_files(self, attempt: Attempt, reaped: Reaped | None) -> TaskEnd:
         """The end of a task that has left no file."""
         task = attempt.assignment.task
         is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
-        return _End(
+        return TaskEnd(
             reaped=reaped_within(attempt.assignment, reaped),
             usage=_usage(reaped),
             result=None,
@@ -367,7 +358,7 @@ class ProcessRunner(SlotRunner):
 
     def _tidied(
         self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText
-    ) -> tuple[Sequence[bytes], _End | Exception] | None:
+    ) -> tuple[Sequence[bytes], TaskEnd | Exception] | None:
         """The usual end in one go: nothing of the task is left, its last output, its exit status, its files; without
         any that are to be kept, its folder is removed. None: something was left, and is killed. In a thread.
 
@@ -396,28 +387,12 @@ class ProcessRunner(SlotRunner):
         attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
 
     async def _text(self, assignment: Assignment) -> TaskText | Ending:
-        """The script of a python task, and the files that travel with a task."""
-        task = assignment.task
+        """The contents of a task, or its end."""
         try:
-            source = await self._source(assignment) if task["kind"] == "python" else None
-            files = {}
-            for name, said in task.get("files", {}).items():
-                content = file_content(said)
-                if content is None:
-                    content = await read_script(self._settings.blobs, assignment.namespace, said["sha256"])
-                files[name] = content
-            return TaskText(source, files)
+            return await text_of(assignment, self._settings.blobs)
         except (NotFound, Invalid) as refused:
             now = self._now()
             return Ending(Verdict.INVALID, now, now, "invalid", refused.detail)
-
-    async def _source(self, assignment: Assignment) -> bytes:
-        """Raises `NotFound`, and `Invalid` for one that an earlier release took."""
-        task = assignment.task
-        if "source" in task:
-            return source_bytes(str(task["source"]))
-        digest = str(task["file"]).removeprefix("sha256:")
-        return await read_script(self._settings.blobs, assignment.namespace, digest)
 
     def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
@@ -516,7 +491,7 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- short tasks
 
-    async def _begin(self, attempt: Attempt, folder: Path, text: TaskText, python: ScriptPython) -> Spawned | _End:
+    async def _begin(self, attempt: Attempt, folder: Path, text: TaskText, python: ScriptPython) -> Spawned | TaskEnd:
         """Start the process of an attempt. One that was short has ended when this returns."""
         with contextlib.suppress(NotWarm, Unmade, StarterLost):  # nothing of it has begun
             begun = await self._begin_short(attempt, folder, text, python)
@@ -526,9 +501,45 @@ class ProcessRunner(SlotRunner):
         attempt.started = self._now()
         return spawned
 
+    def _prepared_start(self, assignment: Assignment, text: TaskText, python: ScriptPython) -> PreparedStart | None:
+        """The start of a task in a prepared sandbox; None: it starts in another way."""
+        if self._prepared is None or assignment.confinement.isolation is not Isolation.SANDBOX:
+            return None
+        interpreter, user = interpreter_of(assignment.task, python.interpreter), self._user_of(assignment)
+        environment = self._environment(assignment, text, interpreter, python)
+        return self._prepared.start_for(
+            PreparedNeeds(assignment, text, interpreter, python.environment is not None, environment, user)
+        )
+
+    async def _begin_prepared(
+        self, attempt: Attempt, prepared: PreparedStart, text: TaskText
+    ) -> Spawned | TaskEnd | None:
+        """None: nothing of it has begun, and it starts in another way."""
+        assert self._folder is not None
+        folder, number = prepared.slot.folder, self._folder.marks.attempt(next(self._counts))
+        try:
+            found = await prepared.begin(number, attempt.trouble, self._leaders)
+        except Unmade:
+            return None
+        except ShortTaskLost:
+            return await self._lost(attempt, folder, number, text)
+        age = self._settings.clock.monotonic() - found.began
+        attempt.started = self._now() - age
+        if isinstance(found, ShortEnd):
+            return (await self._short_end(attempt, found, folder, text))._replace(is_warm=prepared.is_warm)
+        self._leaders[found.tree.leader] = found.tree.process
+        return Spawned(found.tree, found.output, prepared.is_warm, age)
+
+    async def _lost(self, attempt: Attempt, folder: Path, number: int, text: TaskText) -> TaskEnd:
+        """The end of a task whose parent was killed before it was shown: what there is of it is killed."""
+        tree = Tree(process=LostTask(), mark=_mark(folder), number=number, others=self._leaders)
+        await kill_tree(tree, threads=self._threads, clock=self._settings.clock)
+        end: TaskEnd = await self._in_thread(self._looked_at, attempt, folder, None, text)
+        return end._replace(ended=self._now())
+
     async def _begin_short(
         self, attempt: Attempt, folder: Path, text: TaskText, python: ScriptPython
-    ) -> Spawned | _End | None:
+    ) -> Spawned | TaskEnd | None:
         """By a parent, if the task needs no more than a start: no other user, no limits, no files. None: by itself."""
         assignment, task = attempt.assignment, attempt.assignment.task
         if self._users is not None or not assignment.limits.is_free or text.files:
@@ -565,10 +576,7 @@ class ProcessRunner(SlotRunner):
                 )
                 found = await parent.start_warm(WarmTask(place, program.source, zygote, request), attempt.trouble)
         except ShortTaskLost:
-            tree = Tree(process=LostTask(), mark=_mark(folder), number=number, others=self._leaders)
-            await kill_tree(tree, threads=self._threads, clock=self._settings.clock)
-            end: _End = await self._in_thread(self._looked_at, attempt, folder, None, text)
-            return end._replace(ended=self._now())
+            return await self._lost(attempt, folder, number, text)
         age = self._settings.clock.monotonic() - found.began
         attempt.started = self._now() - age
         if isinstance(found, LongTask):
@@ -587,7 +595,7 @@ class ProcessRunner(SlotRunner):
         found = shutil.which(interpreter.program, path=environment["PATH"])
         return None if found is None else self._warm.ready(ZygoteKey(found, os.geteuid()))
 
-    async def _short_end(self, attempt: Attempt, found: ShortEnd, folder: Path, text: TaskText) -> _End:
+    async def _short_end(self, attempt: Attempt, found: ShortEnd, folder: Path, text: TaskText) -> TaskEnd:
         if found.output:
             attempt.write(found.output, grace_seconds=self._settings.kill_grace_seconds)
         took, limit = found.ended - found.began, attempt.assignment.timeout_seconds
@@ -633,7 +641,7 @@ class ProcessRunner(SlotRunner):
         grace = self._settings.kill_grace_seconds
         return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
 
-    async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> _End | None:
+    async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> TaskEnd | None:
         """Wait for its end, or bring it about; then nothing of it lives, and it is reaped.
 
         None if it could not be ended: then it is watched further, and must not be reaped.
@@ -721,7 +729,7 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- judge
 
-    def _judge(self, attempt: Attempt, end: _End) -> Ending:
+    def _judge(self, attempt: Attempt, end: TaskEnd) -> Ending:
         """The ending of an attempt that has come to this end."""
         if end.reason is not None:
             ending = attempt.ending_for(end.reason, attempt.started, end.ended)
@@ -731,7 +739,7 @@ class ProcessRunner(SlotRunner):
             ending = self._judge_status(attempt, end, end.reaped.status)
         return ending if end.usage is None else ending._replace(usage=end.usage)
 
-    def _judge_status(self, attempt: Attempt, end: _End, status: int) -> Ending:
+    def _judge_status(self, attempt: Attempt, end: TaskEnd, status: int) -> Ending:
         """The ending by an exit status and the files of the task."""
         task, ended = attempt.assignment.task, end.ended
         tail = attempt.sink.tail.strip()
@@ -744,7 +752,7 @@ class ProcessRunner(SlotRunner):
                 return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
         if status == 0:
             if end.result is not None:
-                return self._with_result(attempt, end.result, ended)
+                return ending_with(attempt, end.result, ended, most=self._settings.result_limit_bytes)
             return Ending(Verdict.OK, attempt.started, ended)
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
@@ -763,18 +771,6 @@ class ProcessRunner(SlotRunner):
 
     def _uid_of(self, attempt: Attempt) -> int:
         return os.geteuid() if self._users is None else self._users.of(attempt.assignment.namespace).uid
-
-    def _with_result(self, attempt: Attempt, result: bytes, ended: float) -> Ending:
-        most = self._settings.result_limit_bytes
-        if len(result) > most:
-            message = f"the result is larger than {most} bytes; store it elsewhere and write where"
-        else:
-            try:
-                msgspec.json.decode(result)
-                return Ending(Verdict.OK, attempt.started, ended, result=result.decode().strip())
-            except (UnicodeError, msgspec.DecodeError, RecursionError) as error:
-                message = f"the file TICKWISE_RESULT_FILE does not hold JSON: {error}"
-        return Ending(Verdict.FAILED, attempt.started, ended, "result", message)
 
 
 def _mark(folder: Path) -> bytes:

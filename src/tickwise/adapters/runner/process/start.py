@@ -31,6 +31,9 @@ from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Moment, Process, Tree, give_number, offer_first
 from tickwise.adapters.runner.process.warm.zygote import Identity, WarmRequest, Zygote, ZygoteLost
+from tickwise.domain.scripts.coding import source_bytes
+from tickwise.domain.scripts.files import file_content
+from tickwise.ports.blobs import Blobs, read_script
 from tickwise.ports.runner import Assignment, TaskLimits
 
 SHELL: Final = "/bin/sh"
@@ -330,3 +333,25 @@ def _must_be_there(start: Start) -> None:
         found = shutil.which(program, path=start.environment.get("PATH", os.defpath))
     if found is None:
         raise FileNotFoundError(2, os.strerror(2), program)
+
+
+async def text_of(assignment: Assignment, blobs: Blobs) -> TaskText:
+    """The script of a python task, and the files that travel with a task. Raises `NotFound`, and `Invalid` for a script
+    that an earlier release took."""
+    task = assignment.task
+    source = await _source(assignment, blobs) if task["kind"] == "python" else None
+    files = {}
+    for name, said in task.get("files", {}).items():
+        content = file_content(said)
+        if content is None:
+            content = await read_script(blobs, assignment.namespace, said["sha256"])
+        files[name] = content
+    return TaskText(source, files)
+
+
+async def _source(assignment: Assignment, blobs: Blobs) -> bytes:
+    task = assignment.task
+    if "source" in task:
+        return source_bytes(str(task["source"]))
+    digest = str(task["file"]).removeprefix("sha256:")
+    return await read_script(blobs, assignment.namespace, digest)

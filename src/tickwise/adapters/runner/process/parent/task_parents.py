@@ -35,7 +35,7 @@ import structlog
 from tickwise.adapters.runner.process.parent import parent_program
 from tickwise.adapters.runner.process.parent.parent_program import LENGTH_BYTES, WORD
 from tickwise.adapters.runner.process.task_starter import StartedTask, StarterLost
-from tickwise.adapters.runner.process.tree import Moment, Process, Reaped, Tree, last_number
+from tickwise.adapters.runner.process.tree import Moment, Process, Reaped, ReapedElsewhere, Tree, last_number
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest, Zygote
 from tickwise.ports.clock import Clock
 
@@ -142,10 +142,10 @@ class LostTask:
         return None
 
 
-def tree_of_child(task: StartedTask, *, mark: bytes, number: int, others: Mapping[int, Process]) -> Tree:
+def tree_of_child(task: ReapedElsewhere, *, mark: bytes, number: int, others: Mapping[int, Process]) -> Tree:
     """The marks by which a task with all that it starts is found: numbers come in their order, so all of it is younger
     than its own process."""
-    since = Moment(task.pid - 1).checked(task.pid) if last_number() else None
+    since = Moment(task.pid - 1).checked(task.pid) if task.pid > 1 and last_number() else None
     return Tree(process=task, mark=mark, number=number, since=since, others=others)
 
 

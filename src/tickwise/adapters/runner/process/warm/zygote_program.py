@@ -81,6 +81,14 @@ NATIVE_END = frozenset({"ctypes", "readline"})
 
 _OWN_FILES: "set[str]" = set()
 """Those whose frames no traceback of a script shows."""
+_UID = os.getuid()
+_ADDED: "frozenset[str]" = frozenset()
+"""The names of modules that a fresh interpreter has not loaded. This and what follows is set by `make_ready`."""
+_last = ""
+"""The name of the module that was loaded last."""
+_last_module = sys
+_callbacks = 0
+_exit, _collect, _IO = os._exit, gc.collect, _io._IOBase  # noqa: SLF001  # the public one is its subclass
 
 
 class Request:
@@ -442,15 +450,14 @@ def _preload() -> None:
 def make_ready(names: "dict[str, Any]", fresh: "frozenset[str]", file: str) -> None:
     """Load the modules, and note what is there before a script begins. `names`: those that the interpreter gives to the
     module of a script; `fresh`: the modules of a fresh interpreter; `file`: the program's."""
-    global _ADDED, _last, _last_module, _IO, _callbacks, _exit, _collect, _MAIN, _UID  # noqa: PLW0603  # before the first fork
+    global _ADDED, _last, _last_module, _IO, _callbacks, _exit, _collect, _MAIN, _UID  # before the first fork
     _MAIN, _UID = names, os.getuid()
     _OWN_FILES.update((__file__, file))
     _preload()
     _ADDED = frozenset(name.partition(".")[0] for name in set(sys.modules) - fresh)
     _last = next(reversed(sys.modules))
     _last_module = sys.modules[_last]
-    _IO = _io._IOBase  # noqa: SLF001  # the public one is its subclass
-    _callbacks, _exit, _collect = atexit._ncallbacks(), os._exit, gc.collect  # noqa: SLF001  # as above
+    _callbacks = atexit._ncallbacks()  # noqa: SLF001  # nothing else tells
     gc.collect()
     gc.freeze()
 
@@ -465,7 +472,7 @@ def run_and_end(request: Request) -> "NoReturn":
 
 
 if __name__ == "__main__":
-    _asker, _UID = _socket.socket(fileno=int(sys.argv[1])), os.getuid()
+    _asker = _socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(_asker.fileno(), False)
     if AS_ROOT in sys.argv[2:]:
         import ctypes

@@ -1,7 +1,7 @@
 """One prepared sandbox (`holder_program`), as the executor sees it.
 
     start(PreparedTask) ──► ShortEnd   it ended within 50 ms
-                        ├─► LongTask   it lives: it is watched here, like any task
+                        ├─► LivingTask it lives: it is watched here, like any task
                         ├─► `Unmade`   its sandbox could not be made here; nothing has begun: it starts another way
                         ├─► `ShortTaskLost`   its init was killed; all of the task ends with it
                         └─► `OSError`  its program cannot be executed
@@ -24,7 +24,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -34,7 +33,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from tickwise.adapters.runner.process.cgroups import Group
-from tickwise.adapters.runner.process.parent.task_parents import LongTask, ShortEnd, ShortTaskLost, Unmade
+from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, ShortTaskLost, Unmade
 from tickwise.adapters.runner.process.sandbox import landlock
 from tickwise.adapters.runner.process.sandbox.plan import SHARED_MEMORY, TMP, SandboxPlan
 from tickwise.adapters.runner.process.sandbox.prepared import holder_program
@@ -209,7 +208,17 @@ class PreparedProcess:
         if content[:1] != ENDED or len(content) < 1 + END.size:
             return None
         _, _, seconds, status, peak, *_ = END.unpack_from(content, 1)
-        return Reaped(status, seconds, peak * 1024)
+        return Reaped(status, seconds, peak * 1024 or None)
+
+
+class LivingTask(NamedTuple):
+    """A task that lives."""
+
+    process: PreparedProcess
+    output: int
+    """Our end of the pipe of its output."""
+    began: float
+    """On the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +247,8 @@ class SandboxHolder:
         self.is_warm = start.is_warm
         self.path = path.split("\0")
         """The folders that its interpreter imports from."""
-        self._free = deque(range(NETWORKS))
+        self._free = list(range(NETWORKS))
+        """The numbers of networks that no task is in. The last one that was in use is used next, so few are made."""
         self._links: set[_Link] = set()
         """Those that were not answered."""
         self._shown: set[_Link] = set()
@@ -288,14 +298,15 @@ class SandboxHolder:
     def slot(self, script: str) -> TaskSlot:
         """Take the room for a task whose script has this name (empty: it has none); `has_room` says that there is one.
         `start` gives it back."""
-        clean, network = self._clean.get(script), self._free.popleft()
+        clean, network = self._clean.get(script), self._free.pop()
         if clean:
             return TaskSlot(clean.pop(), False, network)
         return TaskSlot(self.place / f"task-{next(self._folders)}", True, network)
 
-    async def start(self, slot: TaskSlot, task: PreparedTask, hurry: asyncio.Future[Any]) -> ShortEnd | LongTask:
+    async def start(self, slot: TaskSlot, task: PreparedTask, hurry: asyncio.Future[Any]) -> ShortEnd | LivingTask:
         """Start a task. `hurry`: when it is done, a task that lives is shown at once. Raises as the module says."""
-        text = marshal.dumps((task.number, slot.folder.name, slot.is_new, *task[1:]))
+        said: tuple[Any, ...] = (task.number, slot.folder.name, slot.is_new, *task[1:])
+        text = marshal.dumps(said)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -353,7 +364,7 @@ class SandboxHolder:
             self._free.append(link.slot.network)
             if is_clean:
                 self._clean.setdefault(link.script, []).append(link.slot.folder)
-            reaped = Reaped(status, seconds, peak * 1024)
+            reaped = Reaped(status, seconds, peak * 1024 or None)
             _answer(link, ShortEnd(began, ended, reaped, said[END.size :], bool(is_clean)))
         elif kind == LIVES and len(said) >= BEGAN.size:
             self._links.discard(link)
@@ -361,7 +372,7 @@ class SandboxHolder:
             self._shown.add(link)
             link.received = said[BEGAN.size :]
             process = PreparedProcess(self, link)
-            _answer(link, LongTask(process, link.descriptors[2], *BEGAN.unpack_from(said)))
+            _answer(link, LivingTask(process, link.descriptors[2], *BEGAN.unpack_from(said)))
         elif kind == FAILED and len(said) >= FAILURE.size:
             number, is_of_program, length = FAILURE.unpack_from(said)
             self._over(link)
@@ -420,7 +431,7 @@ class SandboxHolder:
         self._process.wait()
 
 
-def _answer(link: _Link, found: ShortEnd | LongTask | Exception) -> None:
+def _answer(link: _Link, found: ShortEnd | LivingTask | Exception) -> None:
     if link.answer.done():
         return  # nobody waits
     if isinstance(found, Exception):
@@ -441,7 +452,7 @@ def _pid_of(descriptor: int) -> int:
 # ---------------------------------------------------------------------------------------------- the program
 
 
-def _config(start: HolderStart) -> Mapping[str, Any]:
+def _config(start: HolderStart) -> dict[str, Any]:
     """As `holder_program.Config` reads it."""
     sizes, home = start.plan.sizes, start.plan.home
     private = ((TMP, sizes.tmp, "1777"), (SHARED_MEMORY, sizes.shared_memory, "1777"), (home, sizes.home, "0700"))

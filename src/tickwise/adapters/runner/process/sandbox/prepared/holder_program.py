@@ -48,7 +48,7 @@ import time  # noqa: E402  # after the names above were taken
 
 TYPE_CHECKING = False  # that of `typing`, which not every script wants
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 PATIENCE_SECONDS = 0.05
 """The age at which a task is handed to the executor, with its output."""
@@ -80,11 +80,11 @@ ENDED, LIVES, FAILED = b"E", b"L", b"X"
 NETWORK = struct.Struct("<H")
 LENGTH = struct.Struct("<I")
 END = struct.Struct("<dddiqBI")
-"""Begin and end on the monotonic clock, processor time, exit status, peak of the memory in units of 1,024 bytes, whether
-the folder is as it was made, and the length of the output, which follows."""
+"""Begin and end on the monotonic clock, processor time, exit status, peak of the memory in units of 1,024 bytes (0: not
+known), whether the folder is as it was made, and the length of the output, which follows."""
 BEGAN = struct.Struct("<d")
 FAILURE = struct.Struct("<iBI")
-"""The number of an error, whether it is the program that cannot be executed, and the length of the name that follows."""
+"""The number of an error, whether it is that of the program, and the length of the name, which follows."""
 
 
 class Kernel:
@@ -204,8 +204,8 @@ class TaskRequest:
             self.environment,
             self.warm,
         ) = marshal.loads(content)
-        # `folder`: its name in the place of all folders; `is_new`: it is to be made; `script`: the name of a file in it,
-        # or none; `warm`: the content of a zygote's request, or None.
+        # `folder`: its name in the place of all folders; `is_new`: it is to be made; `script`: the name of a file in
+        # it, or none; `warm`: the content of a zygote's request, or None.
 
 
 class Holder:
@@ -362,14 +362,14 @@ class TaskInit:
         try:
             resource.setrlimit(RLIMIT_LOCKS, (request.number, self._most_locks))
         except (OSError, ValueError):
-            pass  # it lives under a lower limit
+            self._most_locks = 0  # it lives under a lower limit
         kernel.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS)
         kernel.setns(self._network, CLONE_NEWNET)
         _make(config.root, request)
         kept = [(kernel.opened_tree(path), path) for path in config.kept]
         os.chdir(f"{config.place}/{request.folder}")
-        for path, options in config.temporary:
-            kernel.mount(b"tmpfs", path, b"tmpfs", MS_NOSUID | MS_NODEV, options)
+        for private, options in config.temporary:
+            kernel.mount(b"tmpfs", private, b"tmpfs", MS_NOSUID | MS_NODEV, options)
         for tree, path in kept:
             _make_target(path, is_folder=stat.S_ISDIR(os.fstat(tree).st_mode))
             kernel.show(tree, path)
@@ -440,6 +440,8 @@ class TaskInit:
         """End what is left of the task, and report."""
         status, seconds, peak = self._killed()
         ended = _now()
+        if request.warm is None and peak <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+            peak = 0  # the kernel counts the memory that it shared before its program was executed
         output, is_clean = b"", False
         if not self._is_shown:
             output = _rest_of(self._output)
@@ -521,18 +523,21 @@ def _make_target(path: str, *, is_folder: bool) -> None:
 # ---------------------------------------------------------------------------------------------- reports
 
 
-def _refuse(link: _socket.socket, error: OSError, *, is_of_program: bool = False) -> None:
-    """Say that nothing of the task has begun, and never will. `is_of_program`: wherever it is started."""
+def _refuse(link: _socket.socket, error: OSError, *, is_of_program: bool = False) -> bool:
+    """Say that nothing of the task has begun, and never will. `is_of_program`: wherever it is started. False: the
+    executor does not hear it."""
     name = os.fsencode(error.filename if error.filename is not None else "")
     try:
         link.sendall(FAILED + FAILURE.pack(error.errno or errno.EIO, is_of_program, len(name)) + name)
     except OSError:
-        pass  # the executor is gone
-    link.close()
+        return False
+    finally:
+        link.close()
+    return True
 
 
 def _spawned(request: TaskRequest, output: int) -> int:
-    """Start a program in a session of its own, with the empty input of this process. Raises `OSError`, which names it."""
+    """Start a program in a session of its own, with the empty input of this process. Raises `OSError` with its name."""
     program, denied = request.arguments[0], None
     paths = [program]
     if "/" not in program:
@@ -587,7 +592,7 @@ def _script_runner() -> "Any":
     return zygote_program
 
 
-def main() -> "NoReturn | tuple[Any, TaskRequest]":
+def main() -> "tuple[Any, TaskRequest]":
     """Until the executor is gone. Returns in the process of a warm script."""
     control = _socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(control.fileno(), False)

@@ -3,8 +3,8 @@
     chosen(key) ──► a holder that is ready and has room ──► start                 (`holder`)
              └────► None: the task starts another way; where tasks come often, a holder is begun meanwhile
 
-A holder is of one namespace, user, interpreter, environment and set of mounts. Invariants: tasks of two namespaces never
-share one. No start waits for a holder. No more than MAX_HOLDERS are kept. One that has forked often, or for long,
+A holder is of one namespace, user, interpreter, environment and set of mounts. Invariants: tasks of two namespaces
+never share one. No start waits for a holder. No more than MAX_HOLDERS are kept. One that has forked often, or for long,
 forks no more, because all scripts that are forked from it have one hash seed; it ends with the last of its tasks.
 
 For one event loop.
@@ -192,5 +192,3 @@ def _ended(holder: SandboxHolder) -> None:
     """Blocking."""
     holder.wait()
     remove_folder(holder.place)
-
-
