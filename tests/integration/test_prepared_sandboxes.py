@@ -49,7 +49,7 @@ pytestmark = pytest.mark.skipif(not BUBBLEWRAP, reason="bubblewrap is not instal
 class PreparedShop:
     """One holder, and what is asked of it."""
 
-    def __init__(self, folder: Path, *, is_warm: bool) -> None:
+    def __init__(self, folder: Path, *, is_warm: bool = False, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.place = folder / "place"
         self.place.mkdir(mode=0o700)
         etc = folder / "etc"
@@ -67,6 +67,7 @@ class PreparedShop:
             python=[PYTHON, *(("-u", "-s", "-B") if is_warm else ("-I", "-S", "-E"))],
             environment={"PATH": PATH, "LC_ALL": "C.UTF-8"},
             is_warm=is_warm,
+            patience_seconds=patience_seconds,
         )
         self.numbers = count(1)
         self.hurry: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -135,7 +136,17 @@ class PreparedShop:
 
 @pytest_asyncio.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[PreparedShop]:
-    made = PreparedShop(tmp_path, is_warm=False)
+    """Each task lives until it is handed over: the sooner, the better."""
+    made = PreparedShop(tmp_path, patience_seconds=0.05)
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def patient(tmp_path: Path) -> AsyncIterator[PreparedShop]:
+    """Each task is short, on a slow machine too."""
+    made = PreparedShop(tmp_path)
     await made.open()
     yield made
     await made.close()
@@ -143,7 +154,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[PreparedShop]:
 
 @pytest_asyncio.fixture
 async def warm(tmp_path: Path) -> AsyncIterator[PreparedShop]:
-    made = PreparedShop(tmp_path, is_warm=True)
+    made = PreparedShop(tmp_path, is_warm=True, patience_seconds=0.5)
     await made.open()
     yield made
     await made.close()
@@ -152,22 +163,22 @@ async def warm(tmp_path: Path) -> AsyncIterator[PreparedShop]:
 # ---------------------------------------------------------------------------------------------- what a task tells
 
 
-async def test_a_short_task_tells_all_of_its_end(shop: PreparedShop) -> None:
+async def test_a_short_task_tells_all_of_its_end(patient: PreparedShop) -> None:
     """Output in order, exit status or signal, processor time; and its folder is gone, or kept for the next one."""
-    end = await shop.ended("echo one; echo two >&2; exit 3")
+    end = await patient.ended("echo one; echo two >&2; exit 3")
     assert (end.output, end.is_tidy) == (b"one\ntwo\n", True)
     assert end.reaped is not None
     assert (end.reaped.status, (end.reaped.cpu_seconds or 0.0) > 0.0) == (3, True)
-    assert ((await shop.ended("kill -9 $$")).reaped or end.reaped).status == -signal.SIGKILL
-    assert ((await shop.ended("kill -TERM $$")).reaped or end.reaped).status == -signal.SIGTERM
+    assert ((await patient.ended("kill -9 $$")).reaped or end.reaped).status == -signal.SIGKILL
+    assert ((await patient.ended("kill -TERM $$")).reaped or end.reaped).status == -signal.SIGTERM
 
 
-async def test_a_folder_is_used_again_only_if_its_task_left_it_as_it_was(shop: PreparedShop) -> None:
+async def test_a_folder_is_used_again_only_if_its_task_left_it_as_it_was(patient: PreparedShop) -> None:
     """By its names, modes, links and attributes. What a task leaves is there for the executor."""
     fresh = ".:\n\n..:\ntask.sh\nwork\n"
-    first = await shop.said("ls -A . ..; stat -c %i ..")
+    first = await patient.said("ls -A . ..; stat -c %i ..")
     assert first.startswith(fresh)
-    assert await shop.said("ls -A . ..; stat -c %i ..") == first
+    assert await patient.said("ls -A . ..; stat -c %i ..") == first
     for leaves in (
         "echo kept > result",
         "touch ../x",
@@ -175,11 +186,11 @@ async def test_a_folder_is_used_again_only_if_its_task_left_it_as_it_was(shop: P
         "rm ../task.sh",
         "mv ../task.sh x; ln -s work/x ../task.sh",
     ):
-        assert not (await shop.ended(leaves)).is_tidy
-        assert (await shop.ended("ls -A . ..; stat -c %i ..")).output.decode() != first
-        assert (await shop.ended("ls -A . ..")).output.decode() == fresh
-    assert (shop.place / "task-1" / "work" / "result").read_text() == "kept\n"
-    assert len(list(shop.place.iterdir())) == 6
+        assert not (await patient.ended(leaves)).is_tidy
+        assert (await patient.ended("ls -A . ..; stat -c %i ..")).output.decode() != first
+        assert (await patient.ended("ls -A . ..")).output.decode() == fresh
+    assert (patient.place / "task-1" / "work" / "result").read_text() == "kept\n"
+    assert len(list(patient.place.iterdir())) == 6
 
 
 async def test_a_task_that_lives_is_handed_over(shop: PreparedShop) -> None:
@@ -460,7 +471,7 @@ from pathlib import Path
 from tests.integration.test_prepared_sandboxes import PreparedShop, SHEDS
 
 async def main():
-    shop = PreparedShop(Path(sys.argv[1]), is_warm=False)
+    shop = PreparedShop(Path(sys.argv[1]), patience_seconds=0.05)
     await shop.open()
     found = await shop.long(f"{SHEDS}; sleep 600")
     print(shop.holder.pid, *(one.pid for one in shop.processes()), flush=True)
@@ -488,24 +499,24 @@ def _namespaces() -> set[str]:
     return found
 
 
-async def test_many_tasks_leave_nothing(shop: PreparedShop) -> None:
+async def test_many_tasks_leave_nothing(patient: PreparedShop) -> None:
     """No process, no namespace but that of the network which is used again, no mount, no descriptor, no folder."""
-    (holder,) = shop.processes()
+    (holder,) = patient.processes()
 
     async def some(number: int) -> None:
         for _ in range(number):
-            assert (await shop.ended("echo x > /tmp/x")).is_tidy
+            assert (await patient.ended("echo x > /tmp/x")).is_tidy
 
     await asyncio.gather(*(some(5) for _ in range(4)))
     mounts = Path(f"/proc/{holder.pid}/mountinfo").read_text().count("\n")
     descriptors, own = holder.num_fds(), psutil.Process().num_fds()
     namespaces = _namespaces()
     await asyncio.gather(*(some(50) for _ in range(4)))
-    await eventually(lambda: shop.processes() == {holder}, within_seconds=PATIENCE_SECONDS)
+    await eventually(lambda: patient.processes() == {holder}, within_seconds=PATIENCE_SECONDS)
     assert Path(f"/proc/{holder.pid}/mountinfo").read_text().count("\n") == mounts
     assert (holder.num_fds(), psutil.Process().num_fds()) == (descriptors, own)
     assert _namespaces() <= namespaces
-    assert len(list(shop.place.iterdir())) <= 4
+    assert len(list(patient.place.iterdir())) <= 4
 
 
 # ---------------------------------------------------------------------------------------------- the pool

@@ -200,7 +200,7 @@ class ProcessRunner(SlotRunner):
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
         pool = PreparedSandboxes(self._folder.path / "prepared", settings.clock)
         path = self._path or self._inherited["PATH"]
-        self._prepared = await self._in_thread(PreparedStarts.open, self._sandboxes, pool, self._python, path)
+        self._prepared = PreparedStarts(self._sandboxes, pool, self._python, path)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)

@@ -33,6 +33,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from tickwise.adapters.runner.process.cgroups import Group
+from tickwise.adapters.runner.process.parent.parent_program import PATIENCE_SECONDS
 from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, ShortTaskLost, Unmade
 from tickwise.adapters.runner.process.sandbox import landlock
 from tickwise.adapters.runner.process.sandbox.plan import SHARED_MEMORY, TMP, SandboxPlan
@@ -115,6 +116,8 @@ class HolderStart:
     """Its interpreter has loaded the modules of a zygote, and forks scripts."""
     user: HolderUser | None = None
     """None: the executor's own."""
+    patience_seconds: float = PATIENCE_SECONDS
+    """The age at which a task is handed to the executor, with its output."""
 
 
 class TaskSlot(NamedTuple):
@@ -466,6 +469,7 @@ def _config(start: HolderStart) -> dict[str, Any]:
         "rules": [("/", landlock.READ), ("/dev", devices), *((path, -1) for path in writable)],
         "filter": seccomp_filter(),
         "is_warm": start.is_warm,
+        "patience_seconds": start.patience_seconds,
     }
 
 

@@ -50,8 +50,6 @@ TYPE_CHECKING = False  # that of `typing`, which not every script wants
 if TYPE_CHECKING:
     from typing import Any
 
-PATIENCE_SECONDS = 0.05
-"""The age at which a task is handed to the executor, with its output."""
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND = 1, 2, 4, 8, 4096
@@ -186,6 +184,8 @@ class Config:
         """Of Landlock; negative rights: all."""
         self.filter = kernel.filter_of(said["filter"])
         self.is_warm: bool = said["is_warm"]
+        self.patience_seconds: float = said["patience_seconds"]
+        """The age at which a task is handed to the executor, with its output."""
         self.root = os.open(self.place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -406,14 +406,14 @@ class TaskInit:
         events = select.poll()
         events.register(self._task, select.POLLIN)
         events.register(self._link.fileno(), select.POLLIN)
-        is_over = False
+        is_over, patience = False, self._began + self._config.patience_seconds
         while not is_over:
-            left = None if self._is_shown else 1_000 * max(0.0, self._began + PATIENCE_SECONDS - _now())
+            left = None if self._is_shown else 1_000 * max(0.0, patience - _now())
             ready = [descriptor for descriptor, _ in events.poll(left)]
             if self._link.fileno() in ready:
                 is_over = self._ordered()
             is_over = is_over or self._task in ready
-            if not (is_over or self._is_shown) and _now() >= self._began + PATIENCE_SECONDS:
+            if not (is_over or self._is_shown) and _now() >= patience:
                 self._show()
         self._end(request)
 

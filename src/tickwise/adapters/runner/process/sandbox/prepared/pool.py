@@ -29,6 +29,7 @@ import structlog
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.sandbox.plan import Mount
 from tickwise.adapters.runner.process.sandbox.prepared.holder import HolderStart, SandboxHolder
+from tickwise.adapters.runner.process.task_places import PASSABLE
 from tickwise.adapters.runner.process.task_starter import StarterLost
 from tickwise.ports.clock import Clock
 
@@ -175,6 +176,7 @@ def _begun(
 ) -> tuple[subprocess.Popen[bytes], socket.socket, HolderStart, str]:
     """Make the folder of a holder, and start it. Blocking. Raises `StarterLost`."""
     try:
+        place.parent.mkdir(mode=PASSABLE, exist_ok=True)
         place.mkdir(mode=0o700)
         wanted = start(place)
         if wanted.user is not None:

@@ -39,6 +39,7 @@ from tickwise.adapters.runner.process.sandbox.prepared.pool import HolderKey, Pr
 from tickwise.adapters.runner.process.sandbox.sandboxes import Sandboxes, person_of
 from tickwise.adapters.runner.process.start import WORK, TaskText, program_of
 from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
+from tickwise.adapters.runner.process.task_places import PASSABLE
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Process, Tree
 from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
@@ -125,16 +126,11 @@ class PreparedStarts:
     pool: PreparedSandboxes
     own: Interpreter
     """The executor's own interpreter, as tasks reach it."""
-    bare: BarePython
     path: str
     """The `PATH` of an interpreter without an environment."""
+    _bare: BarePython | None = None
+    _making: asyncio.Future[BarePython] | None = None
     _mounts: dict[tuple[str, str | None], tuple[Mount, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def open(cls, sandboxes: Sandboxes, pool: PreparedSandboxes, own: Interpreter, path: str) -> PreparedStarts:
-        """Make what they need in the folder of the pool. Blocking. Raises `OSError`."""
-        pool.folder.mkdir(mode=0o711, exist_ok=True)
-        return cls(sandboxes, pool, own, bare_python(pool.folder, own.program), path)
 
     def start_for(self, needs: PreparedNeeds) -> PreparedStart | None:
         """The start of a task in a prepared sandbox; None: it gets one of its own."""
@@ -159,12 +155,32 @@ class PreparedStarts:
 
     async def close(self) -> None:
         """End all holders."""
+        if self._making is not None:
+            await asyncio.wait([self._making])
         await self.pool.close()
 
     def _can_be_warm(self, needs: PreparedNeeds) -> bool:
         if reason_against(needs.assignment.task) is not None:
             return False
-        return not needs.has_environment or self.bare.serves(needs.interpreter.program)
+        if not needs.has_environment:
+            return True
+        bare = self._bare_python()
+        return bare is not None and bare.serves(needs.interpreter.program)
+
+    def _bare_python(self) -> BarePython | None:
+        """The interpreter with nothing installed; None: it is being made, or cannot be."""
+        if self._bare is None and self._making is None:
+            self._making = asyncio.get_running_loop().run_in_executor(None, self._made_bare)
+            self._making.add_done_callback(self._take_bare)
+        return self._bare
+
+    def _made_bare(self) -> BarePython:
+        self.pool.folder.mkdir(mode=PASSABLE, exist_ok=True)
+        return bare_python(self.pool.folder, self.own.program)
+
+    def _take_bare(self, making: asyncio.Future[BarePython]) -> None:
+        if making.exception() is None:
+            self._bare = making.result()
 
     def _key(self, needs: PreparedNeeds, *, is_warm: bool) -> HolderKey:
         mounts = list(self._mounts_of(self.own))
@@ -173,7 +189,7 @@ class PreparedStarts:
         if needs.text.source is not None:
             mounts += [*self._mounts_of(needs.interpreter), *_programs_of(needs.interpreter)]
         if is_warm:
-            program = self.bare.program if needs.has_environment else program
+            program = self._bare.program if needs.has_environment and self._bare is not None else program
             mounts += self._mounts_of(Interpreter(program=program, launcher=""))
             variables = {**needs.environment, "HOME": HOME}
             if needs.has_environment:
