@@ -94,7 +94,7 @@ class AllowedDestinations:
         if not isinstance(host, str) and all(_is_private(end) for end in ends):
             return
         access = self.access
-        if any(end in METADATA for end in ends):
+        if isinstance(host, str) and any(end in METADATA for end in ends):
             access = replace(access, hosts=frozenset())  # a name opens no credentials of a cloud
         try:
             access.check(address, str(host), port)

@@ -13,7 +13,6 @@ Invariant: while it does not live, no sandbox with a list reaches anything: all 
 
 from __future__ import annotations
 
-import array
 import asyncio
 import contextlib
 import os
@@ -31,20 +30,18 @@ from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.outgoing.lookups import Lookups
 from tickwise.adapters.runner.process.sandbox.network import names
 from tickwise.adapters.runner.process.sandbox.network.destinations import AllowedDestinations
-from tickwise.adapters.runner.process.sandbox.network.namespace_program import DESCRIPTORS_MAX, GO
+from tickwise.adapters.runner.process.sandbox.network.handover import made_sockets, receive
+from tickwise.adapters.runner.process.sandbox.network.namespace_program import GO
 from tickwise.adapters.runner.process.sandbox.network.run_network import RunNetwork
 from tickwise.adapters.seclusion import seclude
 from tickwise.domain.errors import TickwiseError
 
-MESSAGE_BYTES: Final = 128 << 10
-"""More than a list of 64 destinations has."""
 SETUP_SECONDS: Final = 30.0
 """For the namespace of a run."""
 USERS: Final = (0x7FFE_0000, 65_520, 65_534)
 """The user that the proxy is as root's child: the number after those of the tasks; where a container does not map it,
 the one after systemd's; else `nobody`."""
 OPEN_FILES: Final = 65_536
-_INT: Final = array.array("i").itemsize
 
 
 class ProxyProcess:
@@ -67,7 +64,7 @@ class ProxyProcess:
 
     def _read(self) -> None:
         try:
-            content, descriptors = _receive(self._executor)
+            content, descriptors = receive(self._executor)
         except BlockingIOError:
             return
         except OSError:
@@ -100,7 +97,7 @@ class ProxyProcess:
                 network = RunNetwork(AllowedDestinations.of(texts, self._access), self._lookups, log)
                 self._runs[run] = network
                 async with asyncio.timeout(SETUP_SECONDS):
-                    sockets = await _made(helper, network.instruction())
+                    sockets = await made_sockets(helper, network.instruction())
                 await network.serve(sockets)
                 helper.send(GO)
             except (OSError, EOFError, TimeoutError):
@@ -124,53 +121,6 @@ class ProxyProcess:
         # The executor reads at once, or stands still: then lines may be lost, and nothing waits for it.
         with contextlib.suppress(OSError):
             self._executor.send(msgspec.json.encode(message))
-
-
-async def _made(helper: socket.socket, instruction: Sequence[str]) -> list[socket.socket]:
-    """The listening sockets that `namespace_program` makes. Raises `OSError`, `EOFError`."""
-    expected = {tuple(line.split()[1:]) for line in instruction if line.startswith("listen ")}
-    helper.setblocking(False)
-    helper.send("\n".join(instruction).encode())
-    made: list[socket.socket] = []
-    try:
-        while len(made) < len(expected):
-            await _readable(helper)
-            content, descriptors = _receive(helper)
-            made += [socket.socket(fileno=descriptor) for descriptor in descriptors]
-            if not content:
-                raise EOFError
-        if {_described(one) for one in made} != expected:
-            raise OSError(0, "the sockets are others than those that were asked for")
-    except BaseException:
-        for one in made:
-            one.close()
-        raise
-    return made
-
-
-def _described(one: socket.socket) -> tuple[str, ...]:
-    address, port = one.getsockname()[:2]
-    return ("udp" if one.type == socket.SOCK_DGRAM else "tcp", address, str(port))
-
-
-async def _readable(one: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(one, lambda: found.done() or found.set_result(None))
-    try:
-        await found
-    finally:
-        loop.remove_reader(one)
-
-
-def _receive(one: socket.socket) -> tuple[bytes, list[int]]:
-    content, ancillary, _, _ = one.recvmsg(
-        MESSAGE_BYTES, socket.CMSG_SPACE(DESCRIPTORS_MAX * _INT), socket.MSG_CMSG_CLOEXEC
-    )
-    descriptors = array.array("i")
-    for _, _, data in ancillary:
-        descriptors.frombytes(data[: len(data) - len(data) % _INT])
-    return content, descriptors.tolist()
 
 
 def renounce() -> None:
