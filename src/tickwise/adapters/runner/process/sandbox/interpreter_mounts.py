@@ -22,8 +22,8 @@ NEVER_WHOLE: Final = frozenset(
     map(
         Path,
         (
-            "/", "/boot", "/data", "/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv",
-            "/sys", "/tmp", "/var", "/var/lib", "/work",
+            "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv",
+            "/sys", "/tmp", "/var", "/var/lib",
         ),
     )
 )  # fmt: skip
