@@ -18,7 +18,7 @@ from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.outgoing.lookups import AddressInfo, Lookups
 from tickwise.adapters.runner.process.sandbox import bubblewrap
 from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Person
-from tickwise.adapters.runner.process.sandbox.network import gate
+from tickwise.adapters.runner.process.sandbox.network import gate, namespace_program
 from tickwise.adapters.runner.process.sandbox.network.destinations import AllowedDestinations
 from tickwise.adapters.runner.process.sandbox.network.handover import made_sockets
 from tickwise.adapters.runner.process.sandbox.network.namespace_program import GO
@@ -108,10 +108,11 @@ class NetworkLab:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         inherited = [theirs.fileno()]
         command = sandbox_command(self._folder, gate.FILES, inherited)
+        program = gate.command(sys.executable, Path(namespace_program.__file__))
         with ours:
             with theirs:
                 self.process = subprocess.Popen(
-                    [*gate.command(sys.executable, theirs.fileno()), *command, *arguments],
+                    [*program, str(theirs.fileno()), *command, *arguments],
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=inherited,
                     env={}, start_new_session=True,
                 )  # fmt: skip

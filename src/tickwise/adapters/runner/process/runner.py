@@ -58,6 +58,7 @@ from tickwise.adapters.runner.process.parent.task_parents import (
 from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetworks
 from tickwise.adapters.runner.process.sandbox.sandboxes import (
     Sandboxes,
     SandboxNeeds,
@@ -183,6 +184,7 @@ class ProcessRunner(SlotRunner):
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
         self._sandboxes: Sandboxes
+        self._networks = TaskNetworks(settings.http_allow)
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -216,6 +218,7 @@ class ProcessRunner(SlotRunner):
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        self._networks.be_ready(self._folder.path, self._python)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -254,6 +257,7 @@ class ProcessRunner(SlotRunner):
         if warm is not None:
             await self._in_thread(warm.close)
         await self._parents.close()
+        await self._networks.close()
         folder, self._folder = self._folder, None
         starter, self._starter = self._starter, None
         if starter is not None:
@@ -298,7 +302,7 @@ class ProcessRunner(SlotRunner):
             return self._no_environment(attempt, python)
         attempt.sink.begin_task()
         try:
-            return await self._perform_with(attempt, text, python)
+            return await self._networks.around(attempt, partial(self._perform_with, attempt, text, python))
         finally:
             python.release()
 
@@ -490,7 +494,8 @@ class ProcessRunner(SlotRunner):
             others=self._leaders,
             warm=warm,
         )
-        needs = SandboxNeeds(assignment, folder, None if text.source is None else interpreter)
+        python_of = None if text.source is None else interpreter
+        needs = SandboxNeeds(assignment, folder, python_of, self._networks.of(assignment))
         with self._sandboxes.entered(start, needs) as around:
             spawned = spawn(around)
         self._leaders[spawned.tree.leader] = spawned.tree.process

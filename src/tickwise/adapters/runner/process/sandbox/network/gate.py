@@ -18,12 +18,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
 
-from tickwise.adapters.runner.process.sandbox.network import namespace_program
 
 PROXY_PROGRAM: Final = "tickwise.adapters.runner.process.sandbox.network.proxy_program"
 PROXY_ADDRESS: Final = "127.0.0.1:1080"
@@ -77,10 +77,11 @@ class NetworkOpening:
         self._descriptor.close()
 
 
-def command(python: str, descriptor: int) -> Sequence[str]:
-    """The beginning of the command line of a task that has the network of an opening. `python`: an interpreter that the
-    task's user can run; `descriptor`: the number that the opening's has in the task's process."""
-    return [python, "-I", "-S", "-E", namespace_program.__file__, str(descriptor)]
+def command(python: str, program: Path) -> Sequence[str]:
+    """The beginning of the command line of a task that has the network of an opening: next come the number that its
+    descriptor has in the task's process, and the command of the sandbox. The task's user can run `python`, and read
+    `program`, a copy of `namespace_program`."""
+    return [python, "-I", "-S", "-E", str(program)]
 
 
 class NetworkGate:

@@ -34,6 +34,7 @@ BACKLOG = 128
 WAIT_SECONDS = 30.0
 """For the proxy. It answers in a millisecond."""
 EXIT_NOT_STARTED = 125
+NOT_STARTED = "network: nothing was started, for the network of the task cannot be made: "
 LOOPBACK_INDEX = 1
 """That of `lo` in a new namespace."""
 RTM_NEWLINK, RTM_NEWADDR = 16, 20
@@ -142,7 +143,7 @@ def main() -> None:
         carry_out(control, [line.split() for line in text.splitlines()])
     except OSError as error:
         why = error.strerror or str(error) or type(error).__name__
-        os.write(2, f"network: nothing was started, for the network of the task cannot be made: {why}\n".encode())
+        os.write(2, f"{NOT_STARTED}{why}\n".encode())
         os._exit(EXIT_NOT_STARTED)
     is_stdin = control.fileno() == 0
     control.close()
@@ -150,7 +151,7 @@ def main() -> None:
         os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free, 0
         os.set_inheritable(0, True)
     try:
-        os.execvp(command[0], command)
+        os.execve(command[0], command, {})  # what this interpreter needed is nothing for a sandbox
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)

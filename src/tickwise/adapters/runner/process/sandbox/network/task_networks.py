@@ -1,0 +1,122 @@
+"""The networks of one runner's tasks: that of an attempt whose job has a list is open around it, and nothing otherwise.
+
+    around ──open──► the attempt is carried out ──close──► its ending, with the bytes that its connections carried
+                          └── `of`: what its sandbox is started with
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tickwise.adapters.runner.process.interpreters import Interpreter
+from tickwise.adapters.runner.process.odd_endings import unconfined
+from tickwise.adapters.runner.process.sandbox.network import namespace_program
+from tickwise.adapters.runner.process.sandbox.network.gate import (
+    ENVIRONMENT,
+    FILES,
+    NetworkGate,
+    NetworkOpening,
+    command,
+)
+from tickwise.adapters.runner.process.sandbox.plan import Mount
+from tickwise.adapters.runner.slots import Attempt
+from tickwise.ports.runner import Assignment, Ending
+
+PREFIX: Final = "network-"
+"""Of the files of ours in the executor's folder."""
+PUBLIC: Final = 0o644
+"""The users of tasks read them."""
+
+
+class TaskNetwork(NamedTuple):
+    """What a sandbox with a list is started with."""
+
+    descriptor: int
+    """The process inherits it."""
+    program: Sequence[str]
+    """The beginning of the command line; the number of the descriptor there comes next, then the sandbox's."""
+    environment: Mapping[str, str]
+    """Of the program that makes the namespace; nothing of it reaches the sandbox."""
+    mounts: Sequence[Mount]
+    variables: Mapping[str, str]
+    """Of the task, unless it sets them itself."""
+
+
+class TaskNetworks:
+    """The networks of one runner. For one event loop, but for `of`."""
+
+    def __init__(self, allow: Sequence[str]) -> None:
+        """`allow`: the setting `http_allow`."""
+        self._gate = NetworkGate(allow)
+        self._open: dict[tuple[str, int], NetworkOpening] = {}
+        self._folder = Path()
+        self._python: Interpreter | None = None
+
+    def be_ready(self, folder: Path, python: Interpreter) -> None:
+        """`folder`: the executor's own, which the users of tasks can pass to; `python`: one that they can run."""
+        self._folder, self._python = folder, python
+
+    async def close(self) -> None:
+        """End the proxy. No attempt goes on."""
+        await self._gate.stop()
+
+    async def around(self, attempt: Attempt, perform: Callable[[], Awaitable[Ending]]) -> Ending:
+        """Carry an attempt out, with the network of its job's list if it has one."""
+        assignment, now = attempt.assignment, attempt.started
+        allowed = assignment.confinement.allow_network
+        if not isinstance(allowed, tuple):
+            return await perform()
+        key = _key(assignment)
+        try:
+            await asyncio.to_thread(self._lay_files)
+            opening = await self._gate.open(f"{key[0]}-{key[1]}", allowed, lambda line: _note(attempt, line))
+        except OSError as error:
+            return unconfined(f"the proxy for its network cannot be started: {error.strerror or error}", now)
+        self._open[key] = opening
+        try:
+            ending = await perform()
+        finally:
+            del self._open[key]
+            traffic = await self._gate.close(opening)
+        del traffic
+        return ending
+
+    def of(self, assignment: Assignment) -> TaskNetwork | None:
+        """The network that is open around an attempt; None: its job has no list."""
+        opening = self._open.get(_key(assignment))
+        if opening is None:
+            return None
+        assert self._python is not None
+        program = command(self._python.program, self._file(namespace_program.__file__))
+        mounts = [Mount(str(self._file(path)), path) for path in FILES]
+        return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, ENVIRONMENT)
+
+    def _file(self, path: str) -> Path:
+        return self._folder / f"{PREFIX}{Path(path).name}"
+
+    def _lay_files(self) -> None:
+        program = self._file(namespace_program.__file__)
+        if program.exists():
+            return
+        for path, content in FILES.items():
+            self._file(path).write_bytes(content)
+            self._file(path).chmod(PUBLIC)
+        made = program.with_name(f"{program.name}.new")
+        shutil.copyfile(namespace_program.__file__, made)
+        made.chmod(PUBLIC)
+        made.rename(program)
+
+
+def _key(assignment: Assignment) -> tuple[str, int]:
+    return str(assignment.run_id), assignment.token
+
+
+def _note(attempt: Attempt, line: str) -> None:
+    """A line of ours in the log of an attempt, on a line of its own."""
+    tail = attempt.sink.tail
+    begin = "" if not tail or tail.endswith("\n") else "\n"
+    attempt.sink.write_or_drop(f"{begin}network: {line}\n".encode(errors="replace"))

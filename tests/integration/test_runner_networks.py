@@ -1,0 +1,253 @@
+"""The runner of processes gives each task with a list of destinations a network of its own, through one real proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.services import packages
+from tests.support.waiting import eventually
+from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.sandbox.network.gate import LOST, PROXY_PROGRAM
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.confinement import Confinement, Isolation
+from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.testing.contracts.runner import Listener, assignment, log_of
+
+pytestmark = pytest.mark.asyncio
+NAME = socket.gethostname()
+"""A name that the servers of names of this machine know; it leads to this machine."""
+
+
+class Greeter:
+    """A server that says what it was sent."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.said = 0
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def start(self) -> None:
+        """Listen at a free port of the address of `NAME`."""
+        address = await asyncio.to_thread(socket.gethostbyname, NAME)
+        self._server = await asyncio.start_server(self._serve, address, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        with contextlib.suppress(OSError):
+            while said := await reader.read(100):
+                self.said += 1
+                writer.write(b"you said " + said)
+        writer.close()
+
+    async def stop(self) -> None:
+        """End it and its connections."""
+        assert self._server is not None
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+class Shop:
+    """A runner that allows tasks to reach the greeter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = open_blobs("memory://")
+        self.listener = Listener()
+        self.greeter = Greeter()
+        self.runner: ProcessRunner
+        self._folder = folder
+
+    async def open(self) -> None:
+        packages.program("bwrap")
+        await self.greeter.start()
+        self.runner = ProcessRunner(
+            RunnerSettings(
+                blobs=self.blobs, clock=SystemClock(), work_root=self._folder / "work", kill_grace_seconds=0.2,
+                http_allow=(self.entry,), isolation="sandbox",
+            )
+        )  # fmt: skip
+        await self.runner.start(self.listener, time.time)
+
+    @property
+    def entry(self) -> str:
+        return f"{NAME.lower()}:{self.greeter.port}"
+
+    def launch(self, source: str, *destinations: str, **changes: Any) -> Assignment:
+        """A script with this list."""
+        confinement = Confinement(Isolation.SANDBOX, tuple(destinations))
+        task = {"kind": "python", "source": textwrap.dedent(source)}
+        given = assignment(task, confinement=confinement, **changes)
+        self.runner.launch([given])
+        return given
+
+    async def ended(self, given: Assignment) -> tuple[Ending, str]:
+        """The ending and the log of a run."""
+        ending = await self.listener.ending_of(given)
+        return ending, await log_of(self.blobs, given)
+
+
+def proxies(of: int | None = None) -> list[psutil.Process]:
+    """The proxies of a process."""
+    found = []
+    for child in psutil.Process(of).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if PROXY_PROGRAM in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+    return found
+
+
+@pytest_asyncio.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
+    """Below a folder that nobody else can enter, as a data folder of root's is."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    made = Shop(private)
+    await made.open()
+    yield made
+    root = made.runner._folder.root if made.runner._folder is not None else None
+    await made.runner.close()
+    await made.greeter.stop()
+    assert proxies() == []
+    if root is not None and not root.is_relative_to(private):
+        shutil.rmtree(root)
+
+
+async def test_a_task_reaches_its_list_and_nothing_else(shop: Shop) -> None:
+    """And its log says once what is missing."""
+    given = shop.launch(
+        f"""
+        import json, os, socket
+        found = []
+        for host, port in (("{NAME}", {shop.greeter.port}), ("other.example.org", 443), ("other.example.org", 443)):
+            try:
+                with socket.create_connection((host, port), 5) as one:
+                    one.sendall(b"hello")
+                    found.append(one.recv(100).decode())
+            except OSError as error:
+                found.append(type(error).__name__)
+        print("done", os.environ["HTTPS_PROXY"])
+        json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
+        """,
+        shop.entry,
+    )
+    ending, log = await shop.ended(given)
+    assert ending.verdict is Verdict.OK, (ending, log)
+    assert json.loads(ending.result or "") == ["you said hello", "gaierror", "gaierror"]
+    line = "network: blocked the name other.example.org; allow it with --allow-network other.example.org:PORT\n"
+    assert log.count(line) == 1
+    assert "done http://127.0.0.1:1080\n" in log
+
+
+async def test_each_run_has_its_own_list(shop: Shop) -> None:
+    """Two at once, through one proxy; one without a list has no network."""
+    source = f"""
+    import socket
+    with socket.create_connection(("{NAME}", {shop.greeter.port}), 5) as one:
+        one.sendall(b"hello")
+        print(one.recv(100).decode())
+    """
+    first, second, third = shop.launch(source, shop.entry), shop.launch(source, "other.example.org:443"), assignment(
+        {"kind": "python", "source": textwrap.dedent(source)}, confinement=Confinement(Isolation.SANDBOX)
+    )  # fmt: skip
+    shop.runner.launch([third])
+    endings = [(await shop.ended(each))[0].verdict for each in (first, second, third)]
+    assert endings == [Verdict.OK, Verdict.FAILED, Verdict.FAILED]
+    assert shop.greeter.connections == 1
+    assert len(proxies()) == 1
+
+
+async def test_the_proxy_killed_closes_the_network_and_opens_nothing(shop: Shop) -> None:
+    """What is open breaks, what is new is refused, the log says so; the next run has a network again."""
+    given = shop.launch(
+        f"""
+        import socket, sys
+        one = socket.create_connection(("{NAME}", {shop.greeter.port}), 5)
+        one.sendall(b"hello")
+        print(one.recv(100).decode())
+        one.sendall(b"ready")
+        one.recv(len("you said ready"), socket.MSG_WAITALL)
+        def tried(work):
+            try:
+                return work() or "ended"
+            except OSError as error:
+                return type(error).__name__
+        broken = tried(lambda: one.recv(1))
+        print("broken:", broken in ("ended", "ConnectionResetError"))
+        print("new:", tried(lambda: socket.create_connection(("127.64.0.1", {shop.greeter.port}), 5)))
+        print("name:", tried(lambda: socket.getaddrinfo("{NAME}", 1)))
+        print("around:", tried(lambda: socket.create_connection(("192.0.2.1", 1), 5)))
+        """,
+        shop.entry,
+    )
+
+    await eventually(lambda: shop.greeter.said == 2)
+    (proxy,) = proxies()
+    proxy.send_signal(signal.SIGKILL)
+    ending, log = await shop.ended(given)
+    assert ending.verdict is Verdict.OK, (ending, log)
+    assert "broken: True\nnew: ConnectionRefusedError\nname: gaierror\naround: OSError\n" in log.replace(
+        f"network: {LOST}\n", ""
+    )
+    assert log.count(f"network: {LOST}\n") == 1
+    again = shop.launch(
+        f"import socket; socket.create_connection(('{NAME}', {shop.greeter.port}), 5).sendall(b'x')", shop.entry
+    )
+    ending, log = await shop.ended(again)
+    assert ending.verdict is Verdict.OK, (ending, log)
+    assert proxy.pid not in [each.pid for each in proxies()]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to give up")
+async def test_the_proxy_has_no_right_and_no_secret(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root's child it is a user that nothing else is, and its environment is empty."""
+    monkeypatch.setenv("TICKWISE_DATABASE_URL", "postgresql://secret")
+    await shop.ended(shop.launch("print(1)", shop.entry))
+    (proxy,) = proxies()
+    assert min(proxy.uids()) >= 65_000
+    status = Path(f"/proc/{proxy.pid}/status").read_text()
+    assert "CapEff:\t0000000000000000\n" in status
+    assert "secret" not in Path(f"/proc/{proxy.pid}/environ").read_text()
+
+
+async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:
+    """Also if that is killed at once."""
+    source = """
+    import asyncio, sys
+    from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
+    async def main():
+        opening = await NetworkGate([]).open("run", ["a.test:1"], print)
+        print("open", flush=True)
+        await asyncio.Event().wait()
+    asyncio.run(main())
+    """
+    executor = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE)
+    assert executor.stdout is not None
+    assert await asyncio.to_thread(executor.stdout.readline) == b"open\n"
+    (proxy,) = proxies(executor.pid)
+    executor.kill()
+    executor.communicate()
+
+    await eventually(lambda: not proxy.is_running() or proxy.status() == psutil.STATUS_ZOMBIE)
