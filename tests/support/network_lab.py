@@ -54,10 +54,8 @@ class Tried:
         self.output = output
 
 
-def sandbox_command(folder: Path, files: Mapping[str, bytes], pass_fds: list[int]) -> list[str]:
+def sandbox_command(folder: Path, etc: Path, files: Mapping[str, bytes], pass_fds: list[int]) -> list[str]:
     """The command line of a real sandbox, up to the program; with descriptors that its process inherits."""
-    uid = os.geteuid()
-    etc = EtcFolders(folder).of(Person(uid, os.getegid(), "task", "/home/task"))
     mounts = []
     for path, content in files.items():
         source = folder / path.rsplit("/", 1)[-1]
@@ -87,6 +85,7 @@ class NetworkLab:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._etc = EtcFolders(folder)
         self.lines: list[str] = []
         self.names = TableLookups({})
         self.network: RunNetwork | None = None
@@ -105,9 +104,10 @@ class NetworkLab:
         self.names = TableLookups(names or {})
         allowed = AllowedDestinations.of(destinations, HttpAccess.of(allow))
         self.network = RunNetwork(allowed, self.names, self.lines.append)
+        etc = self._etc.of(Person(os.geteuid(), os.getegid(), "task", "/home/task"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         inherited = [theirs.fileno()]
-        command = sandbox_command(self._folder, gate.FILES, inherited)
+        command = sandbox_command(self._folder, etc, gate.FILES, inherited)
         program = gate.command(sys.executable, Path(namespace_program.__file__))
         with ours:
             with theirs:

@@ -17,7 +17,7 @@ import socket
 import struct
 from collections.abc import Callable, Coroutine, Sequence
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tickwise.adapters.outgoing.access import Address
 from tickwise.adapters.outgoing.lookups import Lookups
@@ -276,8 +276,7 @@ class _Questions(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         found = self._answered(data)
