@@ -106,7 +106,7 @@ def _trial(program: str, user: TaskUser | None) -> tuple[str, str] | None:
         uid, gid = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
         try:
             etc = EtcFolders(folder).of(Person(uid, gid, "task", HOME))
-            plan = SandboxPlan(work="/tmp", home=HOME, etc=etc)  # noqa: S108  # its own
+            plan = SandboxPlan(work="/tmp", home=HOME, etc=etc)  # its own
             done = _built(program, plan, user)
         except (OSError, subprocess.SubprocessError) as error:
             return f"a sandbox cannot be started: {error}", "look at the error, and at `tickwise doctor` once it is mended"

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 SYSTEM: Final = "/usr"
 SYSTEM_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr, or folders of their own on older machines."""
-TMP: Final = "/tmp"  # noqa: S108  # a folder in memory that only this sandbox has
-SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  # as above
+TMP: Final = "/tmp"  # a folder in memory that only this sandbox has
+SHARED_MEMORY: Final = "/dev/shm"  # as above
 NETWORK_FILES: Final = (
     "/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
     "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tickwise.adapters.runner.process.sandbox.bubblewrap import OWN_PROCESSES, S
 from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Person
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.levels import HOME, SandboxLevel, sandbox_level
-from tickwise.adapters.runner.process.sandbox.network.namespace_program import NOT_STARTED, EXIT_NOT_STARTED
+from tickwise.adapters.runner.process.sandbox.network.namespace_program import EXIT_NOT_STARTED, NOT_STARTED
 from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetwork
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
 from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter

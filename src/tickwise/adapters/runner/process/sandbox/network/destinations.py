@@ -112,7 +112,9 @@ def _host(text: str) -> Address | str:
         except ValueError:
             pass
     if len(host) > HOST_MAX or _NAME.fullmatch(host) is None or is_odd_number(host):
-        raise DestinationRefused(f"blocked {shown(text)}: it is no name of a host, and no address in its usual spelling")
+        raise DestinationRefused(
+            f"blocked {shown(text)}: it is no name of a host, and no address in its usual spelling"
+        )
     return host
 
 
@@ -137,4 +139,3 @@ def written(host: Address | str, port: int) -> str:
 def shown(text: str) -> str:
     """A host as a line of a log shows it: what a task sends may hold anything."""
     return "".join(each if each.isascii() and each.isprintable() else "?" for each in text[:_SHOWN])
-

@@ -17,13 +17,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
-
 
 PROXY_PROGRAM: Final = "tickwise.adapters.runner.process.sandbox.network.proxy_program"
 PROXY_ADDRESS: Final = "127.0.0.1:1080"
@@ -126,6 +124,7 @@ class _Proxy:
         self._process = process
         self._control = control
         self._open: dict[str, NetworkOpening] = {}
+        self._reaping: asyncio.Future[int] | None = None
         self.has_ended = False
         asyncio.get_running_loop().add_reader(control, self._read)
 
@@ -135,18 +134,8 @@ class _Proxy:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
-            start = partial(
-                subprocess.Popen,
-                [sys.executable, "-I", "-m", PROXY_PROGRAM, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                cwd="/",
-                env={"LC_ALL": "C.UTF-8"},
-                start_new_session=True,
-            )
             try:
-                process = await asyncio.get_running_loop().run_in_executor(None, start)
+                process = await asyncio.to_thread(_started, theirs.fileno())
             except BaseException:
                 ours.close()
                 raise
@@ -181,7 +170,7 @@ class _Proxy:
     async def stop(self) -> None:
         """End the process."""
         self._lose(is_wanted=True)
-        await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        await asyncio.to_thread(self._process.wait)
 
     def _send(self, message: dict[str, Any], descriptor: int | None = None) -> None:
         """Raises `OSError` if the proxy has ended, or stands still."""
@@ -224,10 +213,22 @@ class _Proxy:
             self._process.kill()
         if not is_wanted:
             logger.warning("network_proxy_lost", pid=self._process.pid, runs=len(self._open))
-            asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+            self._reaping = asyncio.get_running_loop().run_in_executor(None, self._process.wait)
         for opening in self._open.values():
             if not opening.traffic.done():
                 if not is_wanted:
                     opening.log(LOST)
                 opening.traffic.set_result(None)
         self._open.clear()
+
+
+def _started(control: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-m", PROXY_PROGRAM, str(control)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(control,),
+        cwd="/",
+        env={"LC_ALL": "C.UTF-8"},
+        start_new_session=True,
+    )

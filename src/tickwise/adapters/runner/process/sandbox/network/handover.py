@@ -45,11 +45,16 @@ def _described(one: socket.socket) -> tuple[str, ...]:
 async def _readable(one: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     found: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(one, lambda: found.done() or found.set_result(None))
+    loop.add_reader(one, _done, found)
     try:
         await found
     finally:
         loop.remove_reader(one)
+
+
+def _done(found: asyncio.Future[None]) -> None:
+    if not found.done():
+        found.set_result(None)
 
 
 def receive(one: socket.socket) -> tuple[bytes, list[int]]:

@@ -56,9 +56,7 @@ class Unreachable(Exception):
 class RunNetwork:
     """The sockets of one run. For one event loop."""
 
-    def __init__(
-        self, destinations: AllowedDestinations, lookups: Lookups, log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, destinations: AllowedDestinations, lookups: Lookups, log: Callable[[str], None]) -> None:
         """`log` gets each line for the run's log once."""
         self._destinations = destinations
         self._lookups = lookups
@@ -77,9 +75,9 @@ class RunNetwork:
         found = self._destinations
         wild = {port for _, port in found.suffixes if port}
         listens = {("tcp", host, port) for host, port in self._listened() if port and (":" in host or port not in wild)}
-        listens |= {("tcp", "0.0.0.0", port) for port in wild}  # noqa: S104  # names to come, in a namespace of its own
+        listens |= {("tcp", "0.0.0.0", port) for port in wild}  # names to come, in a namespace of its own
         listens |= {("tcp", LOOPBACK, PROXY_PORT), ("tcp", LOOPBACK, DNS_PORT), ("udp", LOOPBACK, DNS_PORT)}
-        listens -= {("tcp", "0.0.0.0", port) for port in (PROXY_PORT, DNS_PORT)}  # noqa: S104
+        listens -= {("tcp", "0.0.0.0", port) for port in (PROXY_PORT, DNS_PORT)}
         addresses = sorted({str(address) for address, _ in found.addresses if not address.is_loopback})
         return [f"address {address}" for address in addresses] + [
             f"listen {kind} {address} {port}" for kind, address, port in sorted(listens)

@@ -1,7 +1,7 @@
 """The networks of one runner's tasks: that of an attempt whose job has a list is open around it, and nothing otherwise.
 
-    around ──open──► the attempt is carried out ──close──► its ending, with the bytes that its connections carried
-                          └── `of`: what its sandbox is started with
+around ──open──► the attempt is carried out ──close──► its ending, with the bytes that its connections carried
+                      └── `of`: what its sandbox is started with
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TaskNetwork(NamedTuple):
     environment: Mapping[str, str]
     """Of the program that makes the namespace; nothing of it reaches the sandbox."""
     mounts: Sequence[Mount]
-    variables: Mapping[str, str]
+    variables: dict[str, str]
     """Of the task, unless it sets them itself."""
 
 
@@ -93,7 +93,7 @@ class TaskNetworks:
         assert self._python is not None
         program = command(self._python.program, self._file(namespace_program.__file__))
         mounts = [Mount(str(self._file(path)), path) for path in FILES]
-        return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, ENVIRONMENT)
+        return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, dict(ENVIRONMENT))
 
     def _file(self, path: str) -> Path:
         return self._folder / f"{PREFIX}{Path(path).name}"
