@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -109,7 +110,7 @@ async def lab(tmp_path: Path) -> AsyncIterator[NetworkLab]:
     await found.close()
 
 
-def opened(service: Service, name: str = NAME) -> dict[str, object]:
+def opened(service: Service, name: str = NAME) -> dict[str, Any]:
     """The name leads to the server, and the installation allows that."""
     return {"names": {name: ["127.0.0.1"]}, "allow": [f"{name}:{service.port}"]}
 

@@ -112,9 +112,7 @@ def _host(text: str) -> Address | str:
         except ValueError:
             pass
     if len(host) > HOST_MAX or _NAME.fullmatch(host) is None or is_odd_number(host):
-        raise DestinationRefused(
-            f"blocked {shown(text)}: it is no name of a host, and no address in its usual spelling"
-        )
+        raise DestinationRefused(f"blocked {shown(text)}: it is no name, and no address in its usual spelling")
     return host
 
 
