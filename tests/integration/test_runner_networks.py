@@ -26,10 +26,11 @@ from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.sandbox.network import namespace_program
 from tickwise.adapters.runner.process.sandbox.network.gate import LOST, PROXY_PROGRAM
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.confinement import Confinement, Isolation
-from tickwise.ports.runner import Assignment, Ending, Verdict
+from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
 pytestmark = pytest.mark.asyncio
@@ -161,6 +162,27 @@ async def test_a_task_reaches_its_list_and_nothing_else(shop: Shop) -> None:
     assert "done http://127.0.0.1:1080\n" in log
 
 
+async def test_limits_hold_around_a_network(shop: Shop) -> None:
+    """A task with limits starts behind a gate; so does one with a list."""
+    source = f"import socket; print(socket.create_connection(('{NAME}', {shop.greeter.port}), 5).send(b'x'))"
+    limits = TaskLimits(10_000, cpu_seconds=20.0, memory_bytes=256 << 20, processes=8)
+    ending, log = await shop.ended(shop.launch(source, shop.entry, limits=limits))
+    assert (ending.verdict, log) == (Verdict.OK, "1\n")
+
+
+async def test_a_host_that_makes_no_such_network_gives_the_run_back(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another executor may have it; here it never runs with more of a network, or with less."""
+    program = tmp_path / "namespace_program.py"
+    source = Path(namespace_program.__file__).read_text()
+    program.write_text(source.replace("CLONE_NEWUSER = 0x1000_0000", "CLONE_NEWUSER = 0x0000_0080"))
+    monkeypatch.setattr(namespace_program, "__file__", str(program))
+    ending, log = await shop.ended(shop.launch("print(1)", shop.entry))
+    assert (ending.verdict, ending.reason, log) == (Verdict.UNOFFERED, "isolation_missing", "")
+    assert "cannot hold a sandbox to a list of destinations" in (ending.error or "")
+
+
 async def test_each_run_has_its_own_list(shop: Shop) -> None:
     """Two at once, through one proxy; one without a list has no network."""
     source = f"""
@@ -235,7 +257,8 @@ async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:
     """Also if that is killed at once."""
     source = """
     import asyncio, sys
-    from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
+    from tickwise.adapters.runner.process.sandbox.network import namespace_program
+from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
     async def main():
         opening = await NetworkGate([]).open("run", ["a.test:1"], print)
         print("open", flush=True)

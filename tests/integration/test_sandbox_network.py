@@ -174,6 +174,26 @@ tried("last", lambda: "done")
     assert lab.names.asked == ["a.service.test", "a.b.service.test"]
 
 
+async def test_an_address_of_ipv6_is_reached(lab: NetworkLab) -> None:
+    """In each spelling of it, and on no other port."""
+    host = machine_address("AF_INET6")
+    service = await Service().start(host)
+    script = f"""{TRIES}
+import ipaddress
+long = ipaddress.ip_address("{host}").exploded
+tried("short", lambda: connect("{host}", {service.port}, socket.AF_INET6))
+tried("long", lambda: connect(long, {service.port}, socket.AF_INET6))
+tried("port", lambda: connect("{host}", {service.port} + 1, socket.AF_INET6))
+tried("last", lambda: "done")
+"""
+    try:
+        tried = await lab.python(script, [f"[{host}]:{service.port}"], allow=[host])
+    finally:
+        await service.stop()
+    expected = {"short": "you said hello", "long": "you said hello", "port": "ECONNREFUSED", "last": "done"}
+    assert json.loads(tried.output) == expected
+
+
 async def test_an_address_is_reached_as_it_is_written(lab: NetworkLab) -> None:
     """Also by a program that knows no proxy, and in the spelling that maps it into IPv6."""
     host = machine_address()
@@ -199,11 +219,11 @@ tried("last", lambda: "done")
     assert json.loads(tried.output) == expected
 
 
-def machine_address() -> str:
-    """An address of this machine that is not loopback."""
+def machine_address(family: str = "AF_INET") -> str:
+    """An address of this machine that is neither loopback nor of one link alone."""
     for addresses in psutil.net_if_addrs().values():
         for one in addresses:
-            if one.family.name == "AF_INET" and not one.address.startswith("127."):
+            if one.family.name == family and not one.address.startswith(("127.", "::1", "fe80:")):
                 return str(one.address)
     pytest.skip("this machine has loopback alone")
 

@@ -47,7 +47,7 @@ class TableLookups(Lookups):
 
 
 class Tried:
-    """What a task in the sandbox came to."""
+    """The end of a task in the sandbox."""
 
     def __init__(self, status: int, output: str) -> None:
         self.status = status

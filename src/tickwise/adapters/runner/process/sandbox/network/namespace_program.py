@@ -1,4 +1,5 @@
-"""The program that makes the network namespace of one task: `namespace_program.py DESCRIPTOR COMMAND…`.
+"""The program that makes the network namespace of one task: `namespace_program.py DESCRIPTOR COMMAND…`; with `try` it
+says whether it can.
 
     proxy ──instruction──► this program: a namespace with nothing but loopback, and the sockets that it listens on
           ◄──the sockets──
@@ -31,6 +32,7 @@ GO = b"go"
 DESCRIPTORS_MAX = 64
 """Of one message; the kernel takes 253."""
 BACKLOG = 128
+TRIAL = "try"
 WAIT_SECONDS = 30.0
 """For the proxy. It answers in a millisecond."""
 EXIT_NOT_STARTED = 125
@@ -130,8 +132,21 @@ def _pieces(made: "list[_socket.socket]") -> "Iterator[list[_socket.socket]]":
         yield made[first : first + DESCRIPTORS_MAX]
 
 
+def _try() -> None:
+    try:
+        enter()
+        configure([])
+        listener("udp", "127.0.0.1", 53)
+    except OSError as error:
+        os.write(2, f"{error.strerror}\n".encode())
+        os._exit(1)
+
+
 def main() -> None:
     """Make the network, then become the command."""
+    if sys.argv[1] == TRIAL:
+        _try()
+        return
     control = _socket.socket(fileno=int(sys.argv[1]))
     command = sys.argv[2:]
     os.set_inheritable(control.fileno(), False)

@@ -42,6 +42,10 @@ CONNECT_SECONDS: Final = 10.0
 ADDRESSES_MAX: Final = 8
 """Of a name that are tried."""
 BUFFER_BYTES: Final = 64 << 10
+LOOKUPS_MAX: Final = 2
+"""Names that one run looks up at once: the threads for that are those of all runs."""
+KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
+"""Seconds, seconds, and tries. A task's own keep-alive ends at the proxy, so a peer that is gone is noticed here."""
 QUERIES_MAX: Final = 64
 """Over one connection."""
 NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -66,6 +70,7 @@ class RunNetwork:
         self._servers: list[asyncio.AbstractServer] = []
         self._datagrams: list[asyncio.DatagramTransport] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looking = asyncio.Semaphore(LOOKUPS_MAX)
         self._is_over = False
         self.sent_bytes = 0
         self.received_bytes = 0
@@ -200,9 +205,10 @@ class RunNetwork:
         why = "it has no address"
         for address in addresses[:ADDRESSES_MAX]:
             try:
-                return await asyncio.wait_for(
-                    asyncio.open_connection(str(address), port, limit=BUFFER_BYTES), CONNECT_SECONDS
-                )
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    streams = await asyncio.open_connection(str(address), port, limit=BUFFER_BYTES)
+                keep_alive(streams[1])
+                return streams
             except TimeoutError:
                 why = f"no connection within {CONNECT_SECONDS:.0f} s"
             except OSError as error:
@@ -214,7 +220,8 @@ class RunNetwork:
         if not isinstance(host, str):
             return [host]
         try:
-            found = await asyncio.wait_for(self._lookups.addresses(host, port), LOOKUP_SECONDS)
+            async with asyncio.timeout(LOOKUP_SECONDS), self._looking:
+                found = await self._lookups.addresses(host, port)
         except (OSError, UnicodeError, TimeoutError) as error:
             why = getattr(error, "strerror", None) or "no answer of the servers of names"
             raise Unreachable(f"{written(host, port)} cannot be reached: {why.lower()}") from None
@@ -280,6 +287,14 @@ class _Questions(asyncio.DatagramProtocol):
         found = self._answered(data)
         if found is not None and self._transport is not None:
             self._transport.sendto(found, addr)
+
+
+def keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Let the kernel ask a silent peer whether it is there."""
+    raw = writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEP_ALIVE:
+        raw.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 async def _finish(writer: asyncio.StreamWriter) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,6 +24,7 @@ from tickwise.adapters.runner.process.sandbox.network.gate import (
     command,
 )
 from tickwise.adapters.runner.process.sandbox.plan import Mount
+from tickwise.adapters.runner.process.task_users import TRIAL_SECONDS, TaskUser
 from tickwise.adapters.runner.slots import Attempt
 from tickwise.ports.runner import Assignment, Ending
 
@@ -33,7 +35,7 @@ PUBLIC: Final = 0o644
 
 
 class TaskNetwork(NamedTuple):
-    """What a sandbox with a list is started with."""
+    """The surroundings of a sandbox with a list, for its start."""
 
     descriptor: int
     """The process inherits it."""
@@ -55,10 +57,14 @@ class TaskNetworks:
         self._open: dict[tuple[str, int], NetworkOpening] = {}
         self._folder = Path()
         self._python: Interpreter | None = None
+        self._user: TaskUser | None = None
+        self._lack: str | None = None
+        self._is_tried = False
 
-    def be_ready(self, folder: Path, python: Interpreter) -> None:
-        """`folder`: the executor's own, which the users of tasks can pass to; `python`: one that they can run."""
-        self._folder, self._python = folder, python
+    def be_ready(self, folder: Path, python: Interpreter, user: TaskUser | None) -> None:
+        """`folder`: the executor's own, which the users of tasks can pass to; `python`: one that they can run; `user`:
+        one of them, None if that is the executor's own."""
+        self._folder, self._python, self._user = folder, python, user
 
     async def close(self) -> None:
         """End the proxy. No attempt goes on."""
@@ -72,7 +78,9 @@ class TaskNetworks:
             return await perform()
         key = _key(assignment)
         try:
-            await asyncio.to_thread(self._lay_files)
+            lack = await asyncio.to_thread(self._reason_against)
+            if lack is not None:
+                return unconfined(f"this executor cannot hold a sandbox to a list of destinations: {lack}", now)
             opening = await self._gate.open(f"{key[0]}-{key[1]}", allowed, lambda line: _note(attempt, line))
         except OSError as error:
             return unconfined(f"the proxy for its network cannot be started: {error.strerror or error}", now)
@@ -94,6 +102,28 @@ class TaskNetworks:
         program = command(self._python.program, self._file(namespace_program.__file__))
         mounts = [Mount(str(self._file(path)), path) for path in FILES]
         return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, dict(ENVIRONMENT))
+
+    def _reason_against(self) -> str | None:
+        """Lay the files of ours, and try once whether the users of tasks can make such a namespace. Blocking. Raises
+        `OSError`."""
+        self._lay_files()
+        if not self._is_tried:
+            assert self._python is not None
+            program = command(self._python.program, self._file(namespace_program.__file__))
+            further = {} if self._user is None else self._user.arguments()
+            done = subprocess.run(
+                [*program, namespace_program.TRIAL],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=dict(self._python.environment),
+                cwd="/",
+                timeout=TRIAL_SECONDS,
+                check=False,
+                **further,
+            )
+            self._lack = done.stderr.decode(errors="replace").strip() or None if done.returncode else None
+            self._is_tried = True
+        return self._lack
 
     def _file(self, path: str) -> Path:
         return self._folder / f"{PREFIX}{Path(path).name}"
