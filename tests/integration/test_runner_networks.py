@@ -257,8 +257,7 @@ async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:
     """Also if that is killed at once."""
     source = """
     import asyncio, sys
-    from tickwise.adapters.runner.process.sandbox.network import namespace_program
-from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
+    from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
     async def main():
         opening = await NetworkGate([]).open("run", ["a.test:1"], print)
         print("open", flush=True)
