@@ -216,7 +216,8 @@ class ProcessRunner(SlotRunner):
                 environment=environment_of(python),
             )
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
-        user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
+        user = None if self._users is None else self._users.any_of_them()
+        private = (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
         self._networks.be_ready(self._folder.path, self._python, user)
         options = [] if self._users is None else [AS_ROOT]

@@ -1,7 +1,7 @@
 """Whether this host gives the isolation level `sandbox`, found out by building one; and if not, why, and what to do.
 
-    bwrap in PATH? ──► new enough? ──► seccomp in the kernel, a filter for the machine? ──► one sandbox is built, as a
-                                                                                           user of tasks, and looks around
+bwrap in PATH? ──► new enough? ──► seccomp in the kernel, a filter for the machine? ──► one sandbox is built, as a
+                                                                                       user of tasks, and looks around
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ def _trial(program: str, user: TaskUser | None) -> tuple[str, str] | None:
             plan = SandboxPlan(work="/tmp", home=HOME, etc=etc)  # its own
             done = _built(program, plan, user)
         except (OSError, subprocess.SubprocessError) as error:
-            return f"a sandbox cannot be started: {error}", "look at the error, and at `tickwise doctor` once it is mended"
+            return (
+                f"a sandbox cannot be started: {error}",
+                "look at the error, and at `tickwise doctor` once it is mended",
+            )
     if done.returncode == 0 and done.stdout.strip() == b"built":
         return None
     said = (done.stderr or done.stdout).decode(errors="replace").strip()[:300] or f"exit status {done.returncode}"

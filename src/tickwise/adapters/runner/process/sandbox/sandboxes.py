@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ from tickwise.adapters.runner.process.sandbox.levels import HOME, SandboxLevel, 
 from tickwise.adapters.runner.process.sandbox.network.namespace_program import EXIT_NOT_STARTED, NOT_STARTED
 from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetwork
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
+from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter
 from tickwise.adapters.runner.process.start import Start
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -69,7 +70,7 @@ class Sandboxes:
     etc: EtcFolders
     private: tuple[Path, ...] = ()
     """Folders of the executor: no mount shows one of them, nor a folder that one of them is in."""
-    sizes: SandboxSizes = SandboxSizes()
+    sizes: SandboxSizes = field(default=SandboxSizes())
 
     @property
     def labels(self) -> Sequence[str]:
@@ -97,9 +98,9 @@ class Sandboxes:
         plan = self._plan(start, needs)
         _must_be_shown(start, plan)
         network = needs.network
-        environment = {**start.environment, "HOME": HOME} | _said(needs.assignment, "HOME")
+        environment = {**start.environment, "HOME": HOME, **_said(needs.assignment, "HOME")}
         if network is not None:
-            environment |= network.variables | _said(needs.assignment, *network.variables)
+            environment |= {**network.variables, **_said(needs.assignment, *network.variables)}
         with ExitStack() as opened:
             filter_file = os.open(self.filter_file, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, filter_file)
@@ -117,6 +118,7 @@ class Sandboxes:
                 limits=with_own(start.limits),
                 descriptors=dict(zip(theirs, ours, strict=True)),
                 is_sandboxed=True,
+                opened_by=scoped,
                 warm=None,
             )
 

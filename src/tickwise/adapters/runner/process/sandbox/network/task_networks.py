@@ -44,7 +44,7 @@ class TaskNetwork(NamedTuple):
     environment: Mapping[str, str]
     """Of the program that makes the namespace; nothing of it reaches the sandbox."""
     mounts: Sequence[Mount]
-    variables: dict[str, str]
+    variables: Mapping[str, str]
     """Of the task, unless it sets them itself."""
 
 
@@ -101,7 +101,7 @@ class TaskNetworks:
         assert self._python is not None
         program = command(self._python.program, self._file(namespace_program.__file__))
         mounts = [Mount(str(self._file(path)), path) for path in FILES]
-        return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, dict(ENVIRONMENT))
+        return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, ENVIRONMENT)
 
     def _reason_against(self) -> str | None:
         """Lay the files of ours, and try once whether the users of tasks can make such a namespace. Blocking. Raises
