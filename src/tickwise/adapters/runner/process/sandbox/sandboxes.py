@@ -227,8 +227,10 @@ def set_up_error(assignment: Assignment, status: int, tail: str) -> OSError | No
     says these words itself fails with them, as it wanted to.)"""
     if assignment.confinement.isolation is not Isolation.SANDBOX:
         return None
-    if status == EXIT_NOT_STARTED and tail.startswith(NOT_STARTED) and isinstance(
-        assignment.confinement.allow_network, tuple
+    if (
+        status == EXIT_NOT_STARTED
+        and tail.startswith(NOT_STARTED)
+        and isinstance(assignment.confinement.allow_network, tuple)
     ):
         return OSError(errno.EIO, tail, "bwrap")
     if status != 1:
