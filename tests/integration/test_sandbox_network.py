@@ -388,6 +388,13 @@ async def test_a_query_carries_nothing_out(lab: NetworkLab) -> None:
 # ------------------------------------------------------------------------------------------------ bad days
 
 
+async def test_nothing_begins_if_the_proxy_ends_before_its_word(lab: NetworkLab) -> None:
+    """Its program says why, and that nothing was started."""
+    tried = await lab.run(["echo", "begun"], [f"{NAME}:443"], says_go=False)
+    expected = "network: nothing was started, for the network of the task cannot be made: the proxy is gone\n"
+    assert (tried.status, tried.output) == (125, expected)
+
+
 async def test_half_an_end_is_passed_on(lab: NetworkLab, service: Service) -> None:
     """A program that ends its own side still reads the answer."""
     script = f"""

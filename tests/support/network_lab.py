@@ -98,6 +98,7 @@ class NetworkLab:
         *,
         names: Mapping[str, Sequence[str]] | None = None,
         allow: Sequence[str] = (),
+        says_go: bool = True,
     ) -> subprocess.Popen[bytes]:
         """Start a program in a sandbox with this list; its output is a pipe."""
         self.lines.clear()
@@ -123,7 +124,8 @@ class NetworkLab:
             except EOFError:
                 pass  # the program says why
             else:
-                ours.send(GO)
+                if says_go:
+                    ours.send(GO)
         return self.process
 
     async def run(self, arguments: Sequence[str], destinations: Sequence[str], **further: Any) -> Tried:

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tickwise.adapters.outgoing.access import METADATA, HttpAccess
 from tickwise.adapters.runner.process.sandbox.network.destinations import AllowedDestinations, DestinationRefused
 from tickwise.adapters.runner.process.sandbox.network.names import NAMES_MAX, NameBook, answer
+from tickwise.domain.confinement import read_destination
+from tickwise.domain.errors import Invalid
 
 LIST = ("api.example.com:443", "*.store.example.com:443", "10.0.0.5:5432", "[2001:db8::1]:443", "db.example.com:*")
 
@@ -48,6 +50,21 @@ def test_what_it_has_not_is_refused(host: str, port: int) -> None:
     """Also what only looks like an entry, or can be read in two ways."""
     with pytest.raises(DestinationRefused, match="^blocked "):
         listed(*LIST).admit(host, port)
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0x7f.0.0.1"])
+def test_a_number_in_another_spelling_is_no_name(host: str) -> None:
+    """Programs read it as an address, each in its own way. A definition of an earlier release may name it."""
+    names = AllowedDestinations(frozenset({(host, 80)}), frozenset({(".0.0.1", 80)}), frozenset(), HttpAccess())
+    with pytest.raises(DestinationRefused, match="no name"):
+        names.admit(host, 80)
+
+
+@pytest.mark.parametrize("text", ["127.1:80", "2130706433:80", "0x7f000001:80", "*.0.0.1:80", "[fe80::1%eth0:80", "a"])
+def test_a_job_is_told_at_once(text: str) -> None:
+    """An entry that could never be reached is refused when the job is stored."""
+    with pytest.raises(Invalid):
+        read_destination(text)
 
 
 @given(st.text(max_size=300), st.integers(0, 65_535))
