@@ -61,6 +61,7 @@ class Greeter:
             while said := await reader.read(100):
                 self.said += 1
                 writer.write(b"you said " + said)
+                await writer.drain()
         writer.close()
 
     async def stop(self) -> None:
@@ -239,6 +240,48 @@ async def test_the_proxy_killed_closes_the_network_and_opens_nothing(shop: Shop)
     ending, log = await shop.ended(again)
     assert ending.verdict is Verdict.OK, (ending, log)
     assert proxy.pid not in [each.pid for each in proxies()]
+
+
+async def test_a_storm_of_broken_connections_hurts_nobody(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each is broken off at another step. The proxy goes on, says nothing to the executor's log, and holds nothing."""
+    given = shop.launch(
+        f"""
+        import socket, struct, threading
+        name, port, proxy = "{NAME}", {shop.greeter.port}, ("127.0.0.1", 1080)
+        head = b" HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"
+        tries = [
+            ((name, port), b""), ((name, port), b"x" * 300_000), (proxy, b"\\x05\\x01\\x00\\x05"), (proxy, b"junk"),
+            (proxy, b"CONNECT {NAME}:{shop.greeter.port}" + head), (proxy, b"CONNECT other.test:1" + head),
+            (proxy, b"GET http://{NAME}:{shop.greeter.port}/" + head), (("127.0.0.1", 53), b"\\x00\\x50" + b"x" * 90),
+        ]
+        def storm(first):
+            for number in range(first, first + 32):
+                where, what = tries[number % len(tries)]
+                try:
+                    with socket.create_connection(where, 10) as one:
+                        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        one.settimeout(0.5)
+                        one.sendall(what)
+                        if number % 3 == 0:
+                            one.recv(1)
+                except OSError:
+                    pass
+        threads = [threading.Thread(target=storm, args=(first,)) for first in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        with socket.create_connection((name, port), 10) as one:
+            one.sendall(b"hello")
+            print(one.recv(100).decode())
+        """,
+        shop.entry,
+    )
+    ending, log = await shop.ended(given)
+    assert (ending.verdict, "you said hello\n" in log) == (Verdict.OK, True), (ending, log)
+    (proxy,) = proxies()
+    assert [each for each in proxy.net_connections() if each.status != "NONE"] == []
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to give up")

@@ -10,6 +10,7 @@ HTTP is read by h11. Of SOCKS only these forty bytes are needed, and no library 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
@@ -60,19 +61,19 @@ class ProxyRequest:
         return _http_refusal("403 Forbidden" if is_forbidden else "502 Bad Gateway", why)
 
 
-async def read_request(reader: asyncio.StreamReader, answer: asyncio.StreamWriter) -> ProxyRequest:
-    """Raises `UnreadableRequest`; `EOFError` and `OSError` if the program goes away."""
+async def read_request(reader: asyncio.StreamReader, answer: Callable[[bytes], None]) -> ProxyRequest:
+    """`answer` sends to the program. Raises `UnreadableRequest`; `EOFError` and `OSError` if the program goes away."""
     first = await reader.readexactly(1)
     if first[0] == SOCKS_VERSION:
         return await _read_socks(reader, answer)
     return await _read_http(first, reader)
 
 
-async def _read_socks(reader: asyncio.StreamReader, answer: asyncio.StreamWriter) -> ProxyRequest:
+async def _read_socks(reader: asyncio.StreamReader, answer: Callable[[bytes], None]) -> ProxyRequest:
     methods = await reader.readexactly((await reader.readexactly(1))[0])
     if 0 not in methods:
         raise UnreadableRequest(_SOCKS_NO_METHOD)
-    answer.write(bytes((SOCKS_VERSION, 0)))
+    answer(bytes((SOCKS_VERSION, 0)))
     version, command, _, kind = await reader.readexactly(4)
     if version != SOCKS_VERSION or command != _SOCKS_CONNECT:
         raise UnreadableRequest(_socks_reply(_SOCKS_NO_COMMAND))

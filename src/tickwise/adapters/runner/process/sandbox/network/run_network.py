@@ -16,6 +16,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final, cast
 
@@ -174,25 +175,27 @@ class RunNetwork:
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A program asks for a connection by SOCKS or HTTP."""
         try:
-            request = await asyncio.wait_for(read_request(reader, writer), REQUEST_SECONDS)
+            request = await asyncio.wait_for(read_request(reader, partial(put, writer)), REQUEST_SECONDS)
         except UnreadableRequest as error:
-            writer.write(error.answer)
+            put(writer, error.answer)
             return
         streams = await self._connected(request, writer)
         if streams is None:
             return
-        writer.write(request.accepted)
-        if request.first:
-            streams[1].write(request.first)
+        try:
+            put(writer, request.accepted)
+            put(streams[1], request.first)
             self.sent_bytes += len(request.first)
-        await self._pump((reader, writer), streams)
+            await self._pump((reader, writer), streams)
+        finally:
+            reset(streams[1])
 
     async def _connected(self, request: ProxyRequest, writer: asyncio.StreamWriter) -> Streams | None:
         try:
             return await self._connect(request.host, request.port)
         except (DestinationRefused, Unreachable) as error:
             self._note(str(error))
-            writer.write(request.refusal(str(error), is_forbidden=isinstance(error, DestinationRefused)))
+            put(writer, request.refusal(str(error), is_forbidden=isinstance(error, DestinationRefused)))
             return None
 
     async def _connect(self, text: str, port: int) -> Streams:
@@ -245,9 +248,9 @@ class RunNetwork:
     ) -> None:
         while piece := await reader.read(BUFFER_BYTES):
             count(len(piece))
-            writer.write(piece)
+            put(writer, piece)
             await writer.drain()
-        if writer.can_write_eof():
+        if not writer.transport.is_closing():
             writer.write_eof()
 
     def _count_sent(self, length: int) -> None:
@@ -269,7 +272,7 @@ class RunNetwork:
                 found = self._answer(await reader.readexactly(length))
             if found is None:
                 return
-            writer.write(len(found).to_bytes(2, "big") + found)
+            put(writer, len(found).to_bytes(2, "big") + found)
             await writer.drain()
 
 
@@ -295,6 +298,14 @@ def keep_alive(writer: asyncio.StreamWriter) -> None:
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEP_ALIVE:
         raw.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def put(writer: asyncio.StreamWriter, content: bytes) -> None:
+    """Write to a connection. Raises `ConnectionResetError` if it is gone, of which uvloop makes a `RuntimeError`."""
+    if writer.transport.is_closing():
+        raise ConnectionResetError
+    if content:
+        writer.write(content)
 
 
 async def _finish(writer: asyncio.StreamWriter) -> None:
