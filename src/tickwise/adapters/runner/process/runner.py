@@ -220,6 +220,7 @@ class ProcessRunner(SlotRunner):
         private = (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
         self._networks.be_ready(self._folder.path, self._python, user)
+        self._labels = (*self._labels, *self._sandboxes.labels)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -277,7 +278,7 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         if self._starts.pause_left_seconds() > 0.0:
             return ()
-        return (*super().labels(), *self._sandboxes.labels)
+        return self._labels
 
     def prepare(self, assignment: Assignment) -> None:
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
