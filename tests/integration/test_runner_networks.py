@@ -27,7 +27,13 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.process.sandbox.network import namespace_program
-from tickwise.adapters.runner.process.sandbox.network.gate import LOST, PROXY_PROGRAM
+from tickwise.adapters.runner.process.sandbox.network.gate import (
+    LOST,
+    PROXY_PROGRAM,
+    NetworkGate,
+    NetworkTraffic,
+    command,
+)
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.confinement import Confinement, Isolation
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
@@ -294,6 +300,28 @@ async def test_the_proxy_has_no_right_and_no_secret(shop: Shop, monkeypatch: pyt
     status = Path(f"/proc/{proxy.pid}/status").read_text()
     assert "CapEff:\t0000000000000000\n" in status
     assert "secret" not in Path(f"/proc/{proxy.pid}/environ").read_text()
+
+
+async def test_the_gate_counts_what_a_run_carried() -> None:
+    """Both ways, without names; of a proxy that was lost it is not known."""
+    greeter, gate = Greeter(), NetworkGate([NAME])
+    await greeter.start()
+    try:
+        opening = await gate.open("first", [f"{NAME}:{greeter.port}"], lambda line: None)
+        source = f"import socket as s; o = s.create_connection(('127.0.0.1', 1080)); o.sendall(b'CONNECT {NAME}:"
+        source += f"{greeter.port} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'); o.recv(99); o.sendall(b'hello'); o.recv(99)"
+        program = command(sys.executable, Path(namespace_program.__file__))
+        arguments = [*program, str(opening.descriptor), sys.executable, "-c", source]
+        done = await asyncio.to_thread(subprocess.run, arguments, pass_fds=(opening.descriptor,), check=False)
+        assert done.returncode == 0
+        assert await gate.close(opening) == NetworkTraffic(5, len("you said hello"))
+        opening = await gate.open("second", [f"{NAME}:{greeter.port}"], lambda line: None)
+        (proxy,) = proxies()
+        proxy.kill()
+        assert await gate.close(opening) is None
+    finally:
+        await gate.stop()
+        await greeter.stop()
 
 
 async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:

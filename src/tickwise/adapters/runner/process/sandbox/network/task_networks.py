@@ -1,6 +1,6 @@
 """The networks of one runner's tasks: that of an attempt whose job has a list is open around it, and nothing otherwise.
 
-around ──open──► the attempt is carried out ──close──► its ending, with the bytes that its connections carried
+around ──open──► the attempt is carried out ──close──► its ending
                       └── `of`: what its sandbox is started with
 """
 
@@ -86,12 +86,10 @@ class TaskNetworks:
             return unconfined(f"the proxy for its network cannot be started: {error.strerror or error}", now)
         self._open[key] = opening
         try:
-            ending = await perform()
+            return await perform()
         finally:
             del self._open[key]
-            traffic = await self._gate.close(opening)
-        del traffic
-        return ending
+            await self._gate.close(opening)
 
     def of(self, assignment: Assignment) -> TaskNetwork | None:
         """The network that is open around an attempt; None: its job has no list."""
