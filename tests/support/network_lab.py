@@ -54,8 +54,8 @@ class Tried:
         self.output = output
 
 
-def sandbox_command(folder: Path, etc: Path, files: Mapping[str, bytes], pass_fds: list[int]) -> list[str]:
-    """The command line of a real sandbox, up to the program; with descriptors that its process inherits."""
+def sandbox_command(folder: Path, etc: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[int]]:
+    """The command line of a real sandbox, up to the program, and the descriptors that its process inherits."""
     mounts = []
     for path, content in files.items():
         source = folder / path.rsplit("/", 1)[-1]
@@ -69,8 +69,7 @@ def sandbox_command(folder: Path, etc: Path, files: Mapping[str, bytes], pass_fd
     filter_descriptor = _in_memory(seccomp_filter())
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **gate.ENVIRONMENT}
     options = _in_memory(bubblewrap.options(plan, environment, filter_descriptor))
-    pass_fds += [filter_descriptor, options]
-    return bubblewrap.command(packages.program("bwrap"), options, [])
+    return bubblewrap.command(packages.program("bwrap"), options, []), [filter_descriptor, options]
 
 
 def _in_memory(content: bytes) -> int:
@@ -107,17 +106,16 @@ class NetworkLab:
         self.network = RunNetwork(allowed, self.names, self.lines.append)
         etc = self._etc.of(Person(os.geteuid(), os.getegid(), "task", "/home/task"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        inherited = [theirs.fileno()]
-        command = sandbox_command(self._folder, etc, gate.FILES, inherited)
+        command, inherited = sandbox_command(self._folder, etc, gate.FILES)
         program = gate.command(sys.executable, Path(namespace_program.__file__))
         with ours:
             with theirs:
                 self.process = subprocess.Popen(
                     [*program, str(theirs.fileno()), *command, *arguments],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=inherited,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[theirs.fileno(), *inherited],
                     env={}, start_new_session=True,
                 )  # fmt: skip
-            for descriptor in inherited[1:]:
+            for descriptor in inherited:
                 os.close(descriptor)
             try:
                 await self.network.serve(await made_sockets(ours, self.network.instruction()))
