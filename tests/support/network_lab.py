@@ -112,8 +112,8 @@ class NetworkLab:
             with theirs:
                 self.process = subprocess.Popen(
                     [*program, str(theirs.fileno()), *command, *arguments],
-                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[theirs.fileno(), *inherited],
-                    env={}, start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno(), *inherited], env={}, start_new_session=True,
                 )  # fmt: skip
             for descriptor in inherited:
                 os.close(descriptor)
