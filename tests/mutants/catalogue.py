@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
 from tests.mutants.signals import SIGNALS
 
@@ -729,4 +730,5 @@ MUTANTS: Final = (
     *SIGNALS,
     *NOTICES,
     *ENVIRONMENTS,
+    *NETWORKS,
 )

@@ -259,6 +259,9 @@ MEANINGS = {
     "task_parent_lost": "The process that starts ordinary tasks ended. Another one is started after a second. Tasks "
     "that it had started go on; their exit status is lost, so their jobs' `on_unknown` decides. `starts`: tasks that "
     "it had been asked for and had not answered of.",
+    "network_proxy_lost": "The process through which sandboxes with a list of destinations reach them (`pid`) was "
+    "ended. The connections of so many `runs` are broken and stay refused; the next such run begins another one. See "
+    "`docs/how-to/network-policy.md`.",
     "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "
     "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
     "`on_unknown` decides.",

@@ -18,6 +18,7 @@ CODE_FOLDERS = ("src", "sdk", "tests", "bench", "examples")
 IMPORT_NAMES = {
     "argon2-cffi": "argon2",
     "confusable-homoglyphs": "confusable_homoglyphs",
+    "dnspython": "dns",
     "precis-i18n": "precis_i18n",
     "tickwise-sdk": "tickwise_sdk",
     "confluent-kafka": "confluent_kafka",

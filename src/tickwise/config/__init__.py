@@ -233,10 +233,10 @@ class Settings(ScriptSettings):
     )
     http_allow: tuple[str, ...] = _setting(
         (),
-        "The targets that `http` tasks may reach beside the public internet: networks (`10.0.0.0/8`), addresses "
-        "(`127.0.0.1`), "
-        "hosts (`localhost`) and either of the last two with a port (`localhost:8080`). Unset: nothing on loopback, in "
-        "private networks or at a cloud's metadata (`docs/how-to/http-tasks.md`).",
+        "The targets that `http` tasks, and names in `allow_network`, may reach beside the public internet: networks "
+        "(`10.0.0.0/8`), addresses (`127.0.0.1`), hosts (`localhost`) and either of the last two with a port "
+        "(`localhost:8080`). Unset: nothing on loopback, in private networks or at a cloud's metadata "
+        "(`docs/how-to/http-tasks.md`, `docs/how-to/network-policy.md`).",
     )
     run_tasks_as: str | None = _setting(
         None,

@@ -89,7 +89,9 @@ def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
 def read_destination(text: str) -> Destination:
     """`HOST:PORT`; the host is a name, `*.NAME`, an IPv4 address or `[IPv6]`, the port a number or `*`. Raises
     `Invalid`."""
-    from ipaddress import IPv6Address  # the command line loads this module, and never this
+    from ipaddress import IPv6Address  # the command line loads this module, and never these
+
+    from tickwise.domain.networks import is_odd_number
 
     host, colon, port = text.strip().lower().rpartition(":")
     if not colon:
@@ -102,6 +104,8 @@ def read_destination(text: str) -> Destination:
             raise Invalid(f"{text[:80]!r}: {host!r} is no address of IPv6") from None
     elif not _HOST.fullmatch(host.removesuffix(".")):
         raise Invalid(f"{text[:80]!r} names no host; write HOST:PORT, such as api.example.com:443 or [2001:db8::1]:443")
+    elif is_odd_number(host.removesuffix(".")):
+        raise Invalid(f"{text[:80]!r}: programs read {host!r} in different ways; write a name or 10.0.0.5")
     if port == "*":
         return Destination(host.removesuffix("."), 0)
     if not port.isdecimal() or not 0 < int(port[:6]) <= PORT_MAX:

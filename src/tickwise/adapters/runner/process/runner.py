@@ -65,6 +65,7 @@ from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.sandbox.prepared.pool import PreparedSandboxes
 from tickwise.adapters.runner.process.sandbox.prepared.starts import PreparedNeeds, PreparedStart, PreparedStarts
+from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetworks
 from tickwise.adapters.runner.process.sandbox.sandboxes import (
     Sandboxes,
     SandboxNeeds,
@@ -165,6 +166,7 @@ class ProcessRunner(SlotRunner):
         self._task_python: TaskPython | None = None
         self._sandboxes: Sandboxes
         self._prepared: PreparedStarts | None = None
+        self._networks = TaskNetworks(settings.http_allow)
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -196,8 +198,10 @@ class ProcessRunner(SlotRunner):
                 environment=environment_of(python),
             )
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
-        user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
+        user = None if self._users is None else self._users.any_of_them()
+        private = (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        self._networks.be_ready(self._folder.path, self._python, user)
         self._labels = (*self._labels, *self._sandboxes.labels)
         pool = PreparedSandboxes(self._folder.path / "prepared", settings.clock)
         path = self._path or self._inherited["PATH"]
@@ -242,6 +246,7 @@ class ProcessRunner(SlotRunner):
         await self._parents.close()
         if self._prepared is not None:
             await self._prepared.close()
+        await self._networks.close()
         folder, self._folder = self._folder, None
         starter, self._starter = self._starter, None
         if starter is not None:
@@ -286,7 +291,7 @@ class ProcessRunner(SlotRunner):
             return self._no_environment(attempt, python)
         attempt.sink.begin_task()
         try:
-            return await self._perform_with(attempt, text, python)
+            return await self._networks.around(attempt, partial(self._perform_with, attempt, text, python))
         finally:
             python.release()
 
@@ -466,7 +471,8 @@ class ProcessRunner(SlotRunner):
             others=self._leaders,
             warm=warm,
         )
-        needs = SandboxNeeds(assignment, folder, None if text.source is None else interpreter)
+        python_of = None if text.source is None else interpreter
+        needs = SandboxNeeds(assignment, folder, python_of, self._networks.of(assignment))
         with self._sandboxes.entered(start, needs) as around:
             spawned = spawn(around)
         self._leaders[spawned.tree.leader] = spawned.tree.process

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,8 @@ from tickwise.adapters.runner.process.sandbox.bubblewrap import OWN_PROCESSES, S
 from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Person
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.levels import HOME, SandboxLevel, sandbox_level
+from tickwise.adapters.runner.process.sandbox.network.namespace_program import EXIT_NOT_STARTED, NOT_STARTED
+from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetwork
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
 from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter
@@ -55,6 +57,8 @@ class SandboxNeeds(NamedTuple):
     """The attempt's own."""
     python: Interpreter | None
     """Of a python task."""
+    network: TaskNetwork | None = None
+    """Of a job with a list of destinations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,6 @@ class Sandboxes:
             return None
         if not self.level.is_there:
             return f"this executor gives no sandbox: {self.level.lack}; {self.level.cure}"
-        if isinstance(confinement.allow_network, tuple):
-            return "this executor cannot hold a sandbox to a list of destinations"
         return None
 
     @contextmanager
@@ -95,20 +97,24 @@ class Sandboxes:
             return
         plan = self._plan(start, needs)
         _must_be_shown(start, plan)
-        environment = {**start.environment, "HOME": HOME, **_said_home(needs.assignment)}
+        network = needs.network
+        environment = {**start.environment, "HOME": HOME, **_said(needs.assignment, "HOME")}
+        if network is not None:
+            environment |= {**network.variables, **_said(needs.assignment, *network.variables)}
         with ExitStack() as opened:
             filter_file = os.open(self.filter_file, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, filter_file)
             options_file = os.memfd_create("options", os.MFD_CLOEXEC)
             opened.callback(os.close, options_file)
-            ours = (filter_file, options_file)
-            theirs = ours if start.starter is None else (FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + 1)
+            ours = [filter_file, options_file, *([] if network is None else [network.descriptor])]
+            theirs = ours if start.starter is None else list(range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(ours)))
             os.write(options_file, options(plan, environment, theirs[0]))
             os.lseek(options_file, 0, os.SEEK_SET)
+            around = command(self.level.program, theirs[1], start.arguments)
             yield replace(
                 start,
-                arguments=command(self.level.program, theirs[1], start.arguments),
-                environment={},
+                arguments=around if network is None else [*network.program, str(theirs[2]), *around],
+                environment={} if network is None else network.environment,
                 limits=with_own(start.limits),
                 descriptors=dict(zip(theirs, ours, strict=True)),
                 is_sandboxed=True,
@@ -134,6 +140,8 @@ class Sandboxes:
                 for name in CERTIFICATES
                 if (path := start.environment.get(name, "")).startswith("/") and os.path.exists(path)
             ]
+        if needs.network is not None:
+            found += needs.network.mounts
         # An inner one after the one that it lies in; of equals the writable one last.
         found.sort(key=lambda mount: (len(mount.target), mount.is_writable))
         return SandboxPlan(
@@ -141,7 +149,8 @@ class Sandboxes:
             home=HOME,
             etc=self.etc.of(person_of(start.user)),
             mounts=tuple(found),
-            shares_network=needs.assignment.confinement.allow_network is True,
+            # With a list it shares that of the program around it, which is one of its own.
+            shares_network=needs.assignment.confinement.allow_network is True or needs.network is not None,
             sizes=self.sizes,
         )
 
@@ -216,7 +225,15 @@ def reaped_within(assignment: Assignment, reaped: Reaped | None) -> Reaped | Non
 def set_up_error(assignment: Assignment, status: int, tail: str) -> OSError | None:
     """The error of a sandbox that could not be built, so that its task never began; None: it was built. (A task that
     says these words itself fails with them, as it wanted to.)"""
-    if assignment.confinement.isolation is not Isolation.SANDBOX or status != 1:
+    if assignment.confinement.isolation is not Isolation.SANDBOX:
+        return None
+    if (
+        status == EXIT_NOT_STARTED
+        and tail.startswith(NOT_STARTED)
+        and isinstance(assignment.confinement.allow_network, tuple)
+    ):
+        return OSError(errno.EIO, tail, "bwrap")
+    if status != 1:
         return None
     if not tail.startswith(_SET_UP) or "\n" in tail:
         return None
@@ -243,9 +260,10 @@ def _must_be_shown(start: Start, plan: SandboxPlan) -> None:
         raise FileNotFoundError(errno.ENOENT, why, program)
 
 
-def _said_home(assignment: Assignment) -> Mapping[str, str]:
+def _said(assignment: Assignment, *names: str) -> dict[str, str]:
+    """Those of these variables that the task sets itself."""
     said = assignment.task.get("env", {})
-    return {"HOME": said["HOME"]} if "HOME" in said else {}
+    return {name: said[name] for name in names if name in said}
 
 
 def _is_within(path: str, folder: str) -> bool:
