@@ -86,6 +86,7 @@ class Control:
         registration: SelfRegistration | None = None,
         limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
+        run_as_users: RunAsUsers = NO_USERS,
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
@@ -96,11 +97,12 @@ class Control:
         `membership` is the shared state where roles note that they are active, and people which job they have open.
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
+        `run_as_users`: the system users that jobs may name, as far as this process knows.
         `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
         self.context, self.clock = context, context.clock
         self._kinds, self._scripts = kinds, scripts
-        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
+        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)
         submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)

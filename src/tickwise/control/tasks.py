@@ -29,6 +29,7 @@ from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.domain.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.scripts.coding import source_bytes, source_text
 from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
 from tickwise.ports.blobs import read_script, script_key
@@ -90,10 +91,13 @@ class TaskCheck:
         *,
         scripts: ScriptCheck | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
+        run_as_users: RunAsUsers = NO_USERS,
     ) -> None:
+        """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know."""
         self._kinds = kinds
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
+        self.run_as_users = run_as_users
         self._remembered: dict[bytes, CheckedTask] = {}
 
     @property

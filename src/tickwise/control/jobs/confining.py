@@ -31,6 +31,7 @@ from tickwise.domain.confinement import (
     read_destination,
 )
 from tickwise.domain.errors import Invalid
+from tickwise.domain.run_as import RunAsUsers, refusal
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.PROCESS
@@ -77,6 +78,15 @@ def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
     found = _merged(body, before)
     _check(found, kind)
     return Confined({**_DEFAULTS, **_fields(found)}, needed_labels(found))
+
+
+def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> None:
+    """Refuse a user that the setting of this process does not allow; without users there, executors alone know. Raises
+    `Invalid`."""
+    name = confined.fields.get("run_as")
+    wrong = refusal(allowed, namespace, name) if name is not None and allowed.names else None
+    if wrong is not None:
+        raise Invalid(wrong, pointer="/run_as")
 
 
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:

@@ -77,11 +77,16 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The peak."""
     output_bytes: int | None = None
     """The output that was kept."""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    network_bytes: int | None = None
+    work_bytes: int | None = None
+    """The most that it kept in its work folder."""
 
     @property
     def usage(self) -> ResourceUsage:
         """As the store keeps it."""
-        return ResourceUsage(self.cpu_seconds, self.memory_bytes, self.output_bytes)
+        return ResourceUsage(*[getattr(self, name) for name in ResourceUsage._fields])
 
 
 class OutcomeTrace(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -38,10 +38,13 @@ from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
+from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, RunAsRefused, login_of
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.outcome.endings import given_up, signal_name, unknown_ending
+from tickwise.adapters.runner.process.outcome.task_usage import usage_of
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
     LostTask,
@@ -59,6 +62,13 @@ from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
 from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
+from tickwise.adapters.runner.process.space.work_space import (
+    TEMPORARY,
+    WorkSpace,
+    bounded,
+    is_counted,
+    temporary_folder,
+)
 from tickwise.adapters.runner.process.start import (
     PYTHON_SCRIPT,
     WORK,
@@ -167,6 +177,7 @@ class ProcessRunner(SlotRunner):
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
+        self._named = NamedUsers(settings.run_as_users, settings.clock, self._threads)
         self._starter: TaskStarter | None = None
         self._starts = StartPauses(settings.clock)
         self._parents = TaskParents(self._threads, settings.clock)
@@ -182,11 +193,14 @@ class ProcessRunner(SlotRunner):
         settings = self._settings
         self._inherited = inherited_environment(settings.pass_environment)
         root = settings.work_root
-        self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
+        await self._in_thread(self._named.look)
+        self._users = await self._in_thread(
+            partial(task_users, settings.run_tasks_as, root, named=bool(self._named.allowed.names))
+        )
         if self._users is not None:
             try:
-                root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
-                self._task_python = python = await self._in_thread(python_for, self._users.any_of_them())
+                root = await self._in_thread(work_root_for, self._users.least_of_them(), root)
+                self._task_python = python = await self._in_thread(python_for, self._users.least_of_them())
             except OSError as error:
                 raise Misconfigured(f"the folders of tasks that run as other users cannot be made: {error}") from error
         self._folder = await WorkFolder.open(
@@ -220,7 +234,7 @@ class ProcessRunner(SlotRunner):
             return
         root = environments.root
         if self._users is not None:
-            root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
+            root = await self._in_thread(work_root_for, self._users.least_of_them(), root)
         processes = TaskProcesses(
             folder=folder,
             threads=self._threads,
@@ -247,6 +261,7 @@ class ProcessRunner(SlotRunner):
         starter, self._starter = self._starter, None
         if starter is not None:
             await self._in_thread(starter.close)
+        await self._in_thread(self._named.close)
         if folder is not None:
             await self._in_thread(folder.close)
         python, self._task_python = self._task_python, None
@@ -259,7 +274,11 @@ class ProcessRunner(SlotRunner):
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def labels(self) -> Sequence[str]:
-        return () if self._starts.pause_left_seconds() > 0.0 else super().labels()
+        return () if self._starts.pause_left_seconds() > 0.0 else (*super().labels(), *self._named.labels())
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        most = self._settings.task_disk_bytes
+        super().launch(assignments if most is None else [bounded(each, most) for each in assignments])
 
     def prepare(self, assignment: Assignment) -> None:
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
@@ -274,6 +293,11 @@ class ProcessRunner(SlotRunner):
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
             return self._given_back(f"no task can be started here for now: {self._starts.detail}")
+        if assignment.confinement.run_as is not None:
+            try:
+                await self._in_thread(self._named.look_up, assignment)
+            except RunAsRefused as refused:
+                return refused.ending(self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):
             return text
@@ -304,7 +328,7 @@ class ProcessRunner(SlotRunner):
                 self._reports.began(assignment.run_id, attempt.started)
                 end = await self._until_gone(attempt, begun, folder, text)
                 if end is None:
-                    return _given_up(attempt, begun.tree.leader, self._now())
+                    return given_up(attempt, begun.tree.leader, self._now())
             else:
                 end = begun
             if end.is_tidy:
@@ -340,7 +364,7 @@ class ProcessRunner(SlotRunner):
         is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
         return _End(
             reaped=reaped,
-            usage=_usage(reaped),
+            usage=usage_of(reaped),
             result=None,
             is_foreign=is_foreign,
             version=None,
@@ -367,6 +391,8 @@ class ProcessRunner(SlotRunner):
             if end.found is None:
                 remove_folder(folder)
                 end = end._replace(is_tidy=True)
+            else:
+                end = end._replace(usage=usage_of(reaped, left=end.found))
         except Exception as error:  # noqa: BLE001  # raised in the loop
             return output, error
         return output, end
@@ -405,8 +431,8 @@ class ProcessRunner(SlotRunner):
 
     def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        user = None if self._users is None else self._users.of(assignment.namespace).name
-        fault = not_started(assignment.task, error, user=user)
+        user = self._user_of(assignment)
+        fault = not_started(assignment.task, error, user=None if user is None else user.name)
         return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
     def _no_environment(self, attempt: Attempt, failure: NoEnvironment) -> Ending:
@@ -454,7 +480,7 @@ class ProcessRunner(SlotRunner):
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
             warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
-        environment |= task.get("env", {})
+        environment |= temporary_folder(folder, assignment.limits) | task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
@@ -469,7 +495,7 @@ class ProcessRunner(SlotRunner):
                 places=self._folder.places,
                 group_name=f"{marks.name}-{number}",
                 user=user,
-                starter=self._starter,
+                starter=self._named.starter_of(user, self._starter),
                 has_groups=self._has_groups,
                 others=self._leaders,
                 warm=warm,
@@ -488,13 +514,14 @@ class ProcessRunner(SlotRunner):
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
-            environment["PATH"] = self._path
+            environment |= login_of(user) if user.is_named else {"PATH": self._path}
         environment |= python.variables(environment["PATH"])
         return environment
 
     def _user_of(self, assignment: Assignment) -> TaskUser | None:
         """The user that a task runs as; None: the executor's own."""
-        return None if self._users is None else self._users.of(assignment.namespace)
+        named = self._named.of(assignment)
+        return named if named is not None or self._users is None else self._users.of(assignment.namespace)
 
     # ---------------------------------------------------------------------------------------- short tasks
 
@@ -521,7 +548,7 @@ class ProcessRunner(SlotRunner):
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)
         zygote = None
-        if text.source is not None and reason_against(task) is None:
+        if text.source is not None and _may_be_warm(assignment):
             zygote = self._ready_zygote(interpreter, python, environment)
             if zygote is None:
                 return None  # one is to be made, perhaps, and perhaps this script waits for it
@@ -585,7 +612,7 @@ class ProcessRunner(SlotRunner):
         """The zygote that a script is forked from; None: it starts cold. `environment`: without the task's own."""
         task, warm = assignment.task, self._warm
         assert warm is not None
-        if reason_against(task) is not None:
+        if not _may_be_warm(assignment):
             return None
         uid, prefix = os.geteuid(), None
         program = interpreter.program
@@ -606,12 +633,15 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- watch
 
-    def _watched(self, attempt: Attempt, tree: Tree) -> Watched | None:
+    def _watched(self, attempt: Attempt, tree: Tree, folder: Path) -> Watched | None:
         limits = attempt.assignment.limits
         if limits.is_free:
             return None
         grace = self._settings.kill_grace_seconds
-        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
+        space = None
+        if is_counted(limits):
+            space = WorkSpace((folder / WORK, folder / TEMPORARY), limits, self._settings.clock)
+        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace), space)
 
     async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> _End | None:
         """Wait for its end, or bring it about; then nothing of it lives, and it is reaped.
@@ -620,7 +650,7 @@ class ProcessRunner(SlotRunner):
         """
         tree, settings = spawned.tree, self._settings
         loop = asyncio.get_running_loop()
-        watched = self._watched(attempt, tree)
+        watched = self._watched(attempt, tree, folder)
         pump = OutputPump(loop, spawned.output, attempt, settings.kill_grace_seconds)
         limit = attempt.assignment.timeout_seconds
         left = limit and max(0.0, limit - spawned.age_seconds)
@@ -663,7 +693,7 @@ class ProcessRunner(SlotRunner):
             if watched is not None:
                 reason = await self._last_look(watched, reaped, reason)
             found = await self._in_thread(self._looked_at, attempt, folder, reaped, text)
-            found = found._replace(usage=_usage(reaped, watched))
+            found = found._replace(usage=usage_of(reaped, watched, found.found))
         else:
             return None
         # The last output may be what passes the limit, after the process has ended by itself.
@@ -690,7 +720,8 @@ class ProcessRunner(SlotRunner):
         """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
         its watcher."""
         seconds = 0.0 if reaped is None else reaped.cpu_seconds or 0.0
-        exceeded = await self._in_thread(watched.verdict, seconds)
+        status = None if reaped is None else reaped.status
+        exceeded = await self._in_thread(watched.last_verdict, seconds, status)
         reason = exceeded if reason is None else reason
         group = watched.tree.group
         for _ in range(GROUP_TRIES):
@@ -706,7 +737,7 @@ class ProcessRunner(SlotRunner):
         if end.reason is not None:
             ending = attempt.ending_for(end.reason, attempt.started, end.ended)
         elif end.reaped is None:
-            ending = _unknown_ending(attempt, end.ended)
+            ending = unknown_ending(attempt, end.ended)
         else:
             ending = self._judge_status(attempt, end, end.reaped.status)
         return ending if end.usage is None else ending._replace(usage=end.usage)
@@ -726,7 +757,7 @@ class ProcessRunner(SlotRunner):
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
         if status < 0:
-            what, reason = f"ended by signal {_signal_name(-status)}", "signal"
+            what, reason = f"ended by signal {signal_name(-status)}", "signal"
         else:
             symptoms = (str(status), *(end.symptoms or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
@@ -739,7 +770,8 @@ class ProcessRunner(SlotRunner):
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:
-        return os.geteuid() if self._users is None else self._users.of(attempt.assignment.namespace).uid
+        user = self._user_of(attempt.assignment)
+        return os.geteuid() if user is None else user.uid
 
     def _with_result(self, attempt: Attempt, result: bytes, ended: float) -> Ending:
         most = self._settings.result_limit_bytes
@@ -754,37 +786,11 @@ class ProcessRunner(SlotRunner):
         return Ending(Verdict.FAILED, attempt.started, ended, "result", message)
 
 
+def _may_be_warm(assignment: Assignment) -> bool:
+    """Check whether a script may be forked from a zygote: never as a user that its job names."""
+    return assignment.confinement.run_as is None and reason_against(assignment.task) is None
+
+
 def _mark(folder: Path) -> bytes:
     """The mark of one attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead."""
     return f"{RESULT_VARIABLE}={folder}/".encode()
-
-
-def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:
-    """The usage of a task by its end and by its control group, if it has one; None: nothing of it is known."""
-    cpu, memory = (None, None) if reaped is None else (reaped.cpu_seconds, reaped.memory_bytes)
-    if watched is not None:
-        cpu = max(cpu or 0.0, watched.cpu_seconds) if cpu is not None or watched.cpu_seconds else None
-        memory = memory if watched.memory_bytes is None else watched.memory_bytes
-    return None if cpu is None and memory is None else ResourceUsage(cpu, memory)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"number {number}"
-
-
-def _unknown_ending(attempt: Attempt, ended: float) -> Ending:
-    """The end of a task whose starter was killed meanwhile: its exit status is not known."""
-    error = "it ended, and its exit status is lost: the process that had started it was killed"
-    return Ending(Verdict.UNKNOWN, attempt.started, ended, OUTCOME_LOST, error)
-
-
-def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
-    """End an attempt whose process could not be killed. No caller waits for the process, and a cancelled run is not
-    begun again."""
-    cancelled = attempt.trouble.done() and attempt.trouble.result() == "cancelled"
-    error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
-    verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED
-    return Ending(verdict, attempt.started, ended, UNKILLABLE, error)

@@ -93,7 +93,7 @@ class Start:
     def tree_of(self, process: Process, since: Moment, *, group: Group | None = None) -> Tree:
         """The marks by which a started process tree is found again."""
         all_stopped = None
-        if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
+        if self.user is not None and self.starter is not None and self.user.uid != os.geteuid() and not self.user.is_named:
             all_stopped = partial(self.starter.all_stopped, self.user.uid)
         return Tree(
             process=process,
