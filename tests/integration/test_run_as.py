@@ -129,7 +129,10 @@ async def test_a_namespace_gets_no_user_of_another_one(shop: Shop, tmp_path: Pat
         mark = tmp_path / f"{namespace}-{name}"
         ending = await shop.ending({"kind": "shell", "command": f"touch {mark}"}, name, namespace=namespace)
         assert (Verdict.INVALID, "run_as_refused") == (ending.verdict, ending.reason)
-        assert (repr(namespace) in (ending.error or ""), "TICKWISE_RUN_AS_USERS" in (ending.error or "")) == (True, True)
+        assert (repr(namespace) in (ending.error or ""), "TICKWISE_RUN_AS_USERS" in (ending.error or "")) == (
+            True,
+            True,
+        )
         assert not mark.exists()
 
 
@@ -188,5 +191,7 @@ async def test_what_it_leaves_is_ended_and_what_its_user_runs_besides_is_not(sho
 async def test_a_file_that_it_writes_as_its_result_is_its_own(shop: Shop) -> None:
     """A file of another user in its place is not read."""
     await shop.open([GAMES])
-    ending = await shop.ending({"kind": "shell", "command": 'echo 7 > "$TICKWISE_RESULT_FILE"; echo kept > "$TICKWISE_WORK_FOLDER/a"'})
+    ending = await shop.ending(
+        {"kind": "shell", "command": 'echo 7 > "$TICKWISE_RESULT_FILE"; echo kept > "$TICKWISE_WORK_FOLDER/a"'}
+    )
     assert ("7", Verdict.OK) == (ending.result, ending.verdict)

@@ -82,7 +82,7 @@ async def test_one_large_file_meets_a_wall(shop: Shop, place: str) -> None:
 async def test_a_file_that_is_open_and_has_no_name_counts(shop: Shop) -> None:
     """Several, so that no wall stops them."""
     await shop.open()
-    hide = "for i in 3 4 5 6 7; do eval \"exec $i> hidden\"; rm hidden; eval \"head -c 1M /dev/zero >&$i\"; done; sleep 60"
+    hide = 'for i in 3 4 5 6 7; do eval "exec $i> hidden"; rm hidden; eval "head -c 1M /dev/zero >&$i"; done; sleep 60'
     assert "disk_limit" == (await shop.shell(hide)).reason
 
 
@@ -133,7 +133,9 @@ async def test_without_a_limit_the_room_at_the_end_is_told(shop: Shop) -> None:
 def small_disk() -> Iterator[Path]:
     """A file system of 16 MB."""
     folder = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False
+    )
     if mounted.returncode != 0:
         folder.rmdir()
         pytest.skip("this machine lets nobody mount a file system")

@@ -51,6 +51,7 @@ from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
 from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
+from tickwise.domain.run_as import NO_USERS, RunAsUsers
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tickwise.domain.confinement import check_user
+from tickwise.domain.confinement import Isolation, check_user
 from tickwise.domain.errors import Invalid
 from tickwise.domain.run_as import LOGIN_PATH, LOGIN_SHELL
 from tickwise.domain.zones import zone_named
@@ -216,6 +216,7 @@ def _translate(file: _File, line: _Line) -> Translation:
         **times.words,
         "timezone": _zone(file, times, changes),
         "task": task,
+        "isolation": Isolation.PROCESS.value,  # it works on the files of its machine
         "run_as": run_as,
         "max_retries": 0,
         "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),

@@ -48,7 +48,9 @@ def run_as_options(command: Decorated) -> Decorated:
 def with_run_as(client: Client | None, found: Sequence[SourceEntry]) -> list[SourceEntry]:
     """The entries, those that name a user with a note on what executors need for it. `client`: to ask which users they
     offer; None: there is none to ask."""
-    wanted = {str(each.entry.job["run_as"]) for each in found if each.entry.job is not None and "run_as" in each.entry.job}
+    wanted = {
+        str(each.entry.job["run_as"]) for each in found if each.entry.job is not None and "run_as" in each.entry.job
+    }
     if not wanted:
         return list(found)
     offered = frozenset[str]() if client is None else _offered(client)

@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,12 +37,12 @@ from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
-from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, RunAsRefused, login_of
+from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, login_of, may_be_warm, run_as_refused
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.outcome.endings import given_up, signal_name, unknown_ending
+from tickwise.adapters.runner.process.odd_endings import given_up, signal_name, unconfined, unknown_ending
 from tickwise.adapters.runner.process.outcome.task_usage import usage_of
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
@@ -61,14 +60,16 @@ from tickwise.adapters.runner.process.parent.task_parents import (
 from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
-from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
-from tickwise.adapters.runner.process.space.work_space import (
-    TEMPORARY,
-    WorkSpace,
-    bounded,
-    is_counted,
-    temporary_folder,
+from tickwise.adapters.runner.process.sandbox.sandboxes import (
+    Sandboxes,
+    SandboxNeeds,
+    limits_around,
+    open_sandboxes,
+    reaped_within,
+    set_up_error,
 )
+from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
+from tickwise.adapters.runner.process.space.work_space import bounded, space_of, temporary_folder
 from tickwise.adapters.runner.process.start import (
     PYTHON_SCRIPT,
     WORK,
@@ -95,10 +96,9 @@ from tickwise.adapters.runner.process.task_places import (
     work_root_for,
 )
 from tickwise.adapters.runner.process.task_starter import StarterLost, StartPauses, TaskStarter
-from tickwise.adapters.runner.process.task_users import TaskUser, TaskUsers, task_users
+from tickwise.adapters.runner.process.task_users import TaskUser, TaskUsers
 from tickwise.adapters.runner.process.tree import (
     MAX_KILL_SECONDS,
-    UNKILLABLE,
     Process,
     Reaped,
     Survivors,
@@ -110,16 +110,17 @@ from tickwise.adapters.runner.process.tree import (
     reap,
 )
 from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
-from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey, reason_against
+from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest, Zygote
 from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.observing.usage import ResourceUsage
-from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
+from tickwise.domain.retry import STARTER_LOST
 from tickwise.domain.scripts.coding import source_bytes
 from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import read_script
@@ -185,6 +186,7 @@ class ProcessRunner(SlotRunner):
         self._path = ""
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
+        self._sandboxes: Sandboxes
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -193,10 +195,7 @@ class ProcessRunner(SlotRunner):
         settings = self._settings
         self._inherited = inherited_environment(settings.pass_environment)
         root = settings.work_root
-        await self._in_thread(self._named.look)
-        self._users = await self._in_thread(
-            partial(task_users, settings.run_tasks_as, root, named=bool(self._named.allowed.names))
-        )
+        self._users = await self._in_thread(self._named.users_besides, settings.run_tasks_as, root)
         if self._users is not None:
             try:
                 root = await self._in_thread(work_root_for, self._users.least_of_them(), root)
@@ -219,6 +218,8 @@ class ProcessRunner(SlotRunner):
                 environment=environment_of(python),
             )
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
+        user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
+        self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -274,7 +275,9 @@ class ProcessRunner(SlotRunner):
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def labels(self) -> Sequence[str]:
-        return () if self._starts.pause_left_seconds() > 0.0 else (*super().labels(), *self._named.labels())
+        if self._starts.pause_left_seconds() > 0.0:
+            return ()
+        return (*super().labels(), *self._sandboxes.labels, *self._named.labels())
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
         most = self._settings.task_disk_bytes
@@ -293,11 +296,12 @@ class ProcessRunner(SlotRunner):
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
             return self._given_back(f"no task can be started here for now: {self._starts.detail}")
-        if assignment.confinement.run_as is not None:
-            try:
-                await self._in_thread(self._named.look_up, assignment)
-            except RunAsRefused as refused:
-                return refused.ending(self._now())
+        lack = self._sandboxes.refusal(assignment)
+        if lack is not None:
+            return unconfined(lack, self._now())
+        named = assignment.confinement.run_as is not None
+        if named and (refused := await self._in_thread(self._named.look_up, assignment)) is not None:
+            return run_as_refused(refused, self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):
             return text
@@ -344,7 +348,7 @@ class ProcessRunner(SlotRunner):
     def _looked_at(self, attempt: Attempt, folder: Path, reaped: Reaped | None, text: TaskText) -> _End:
         """The end of a task of which nothing lives, with what it has left. In a thread: files wait for the disk."""
         uid, end = self._uid_of(attempt), self._without_files(attempt, reaped)
-        status = -1 if reaped is None else reaped.status
+        status = -1 if end.reaped is None else end.reaped.status
         most = self._settings.result_limit_bytes + 1
         given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
         return end._replace(
@@ -363,7 +367,7 @@ class ProcessRunner(SlotRunner):
         task = attempt.assignment.task
         is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
         return _End(
-            reaped=reaped,
+            reaped=reaped_within(attempt.assignment, reaped),
             usage=usage_of(reaped),
             result=None,
             is_foreign=is_foreign,
@@ -478,29 +482,31 @@ class ProcessRunner(SlotRunner):
         warm = None
         if text.source is not None:
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
-            warm = self._warm_script(assignment, interpreter, python, environment)
+            if assignment.confinement.isolation is Isolation.PROCESS:
+                warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
         environment |= temporary_folder(folder, assignment.limits) | task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
-        spawned = spawn(
-            Start(
-                arguments=arguments,
-                work=Path(task.get("directory") or work),
-                environment=environment,
-                limits=assignment.limits,
-                mark=_mark(folder),
-                number=number,
-                places=self._folder.places,
-                group_name=f"{marks.name}-{number}",
-                user=user,
-                starter=self._named.starter_of(user, self._starter),
-                has_groups=self._has_groups,
-                others=self._leaders,
-                warm=warm,
-            )
+        start = Start(
+            arguments=arguments,
+            work=Path(task.get("directory") or work),
+            environment=environment,
+            limits=assignment.limits,
+            mark=_mark(folder),
+            number=number,
+            places=self._folder.places,
+            group_name=f"{marks.name}-{number}",
+            user=user,
+            starter=self._named.starter_of(user, self._starter),
+            has_groups=self._has_groups,
+            others=self._leaders,
+            warm=warm,
         )
+        needs = SandboxNeeds(assignment, folder, None if text.source is None else interpreter)
+        with self._sandboxes.entered(start, needs) as around:
+            spawned = spawn(around)
         self._leaders[spawned.tree.leader] = spawned.tree.process
         return spawned
 
@@ -542,13 +548,15 @@ class ProcessRunner(SlotRunner):
         assignment, task = attempt.assignment, attempt.assignment.task
         if self._users is not None or not assignment.limits.is_free or text.files:
             return None
+        if assignment.confinement.isolation is not Isolation.PROCESS:
+            return None
         if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES:
             return None
         assert self._folder is not None
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)
         zygote = None
-        if text.source is not None and _may_be_warm(assignment):
+        if text.source is not None and may_be_warm(assignment):
             zygote = self._ready_zygote(interpreter, python, environment)
             if zygote is None:
                 return None  # one is to be made, perhaps, and perhaps this script waits for it
@@ -612,7 +620,7 @@ class ProcessRunner(SlotRunner):
         """The zygote that a script is forked from; None: it starts cold. `environment`: without the task's own."""
         task, warm = assignment.task, self._warm
         assert warm is not None
-        if not _may_be_warm(assignment):
+        if not may_be_warm(assignment):
             return None
         uid, prefix = os.geteuid(), None
         program = interpreter.program
@@ -634,13 +642,11 @@ class ProcessRunner(SlotRunner):
     # ---------------------------------------------------------------------------------------- watch
 
     def _watched(self, attempt: Attempt, tree: Tree, folder: Path) -> Watched | None:
-        limits = attempt.assignment.limits
+        limits = limits_around(attempt.assignment)
         if limits.is_free:
             return None
         grace = self._settings.kill_grace_seconds
-        space = None
-        if is_counted(limits):
-            space = WorkSpace((folder / WORK, folder / TEMPORARY), limits, self._settings.clock)
+        space = space_of(folder, WORK, limits, self._settings.clock)
         return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace), space)
 
     async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> _End | None:
@@ -746,6 +752,9 @@ class ProcessRunner(SlotRunner):
         """The ending by an exit status and the files of the task."""
         task, ended = attempt.assignment.task, end.ended
         tail = attempt.sink.tail.strip()
+        unbuilt = set_up_error(attempt.assignment, status, tail)
+        if unbuilt is not None:
+            return self._not_started(attempt.assignment, unbuilt)
         if end.is_foreign and not end.is_warm and status >= 0:
             fault = interpreter_fault(task, end.version, tail)
             if fault is not None:
@@ -784,11 +793,6 @@ class ProcessRunner(SlotRunner):
             except (UnicodeError, msgspec.DecodeError, RecursionError) as error:
                 message = f"the file TICKWISE_RESULT_FILE does not hold JSON: {error}"
         return Ending(Verdict.FAILED, attempt.started, ended, "result", message)
-
-
-def _may_be_warm(assignment: Assignment) -> bool:
-    """Check whether a script may be forked from a zygote: never as a user that its job names."""
-    return assignment.confinement.run_as is None and reason_against(assignment.task) is None
 
 
 def _mark(folder: Path) -> bytes:

@@ -1,31 +1,31 @@
 """The system users that the jobs of one executor name (`run_as`), as far as its setting allows them.
 
     job: run_as backup ──► allowed for its namespace? ──► account, looked up by name ──► TaskUser, its groups, its home
-                                  └── no ──────────────────────┴── none ──► `RunAsRefused`
+                                  └── no ──────────────────────┴── none ──► `RunAsRefusal`
 
 Unlike the users that are made for namespaces (`task_users`), such a user is somebody: it owns files, is in groups, runs
 services. So the executor never stops all processes of such a user for a look, as it may with a user of its own; what a
 task has left is found by its marks alone. It keeps setuid programs, because its operator may have given it `sudo`. And
 its scripts start cold: an interpreter that is forked for several namespaces is none of a real user's.
 
-Invariants: the namespace of a task is checked here, at each start, for a label says nothing of it; no task becomes a user
-that is made for a namespace.
+Invariants: the namespace of a task is checked here, at each start, for a label says nothing of it; no task becomes a
+user that is made for a namespace.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from tickwise.adapters.runner.process.task_starter import TaskStarter
-from tickwise.adapters.runner.process.task_users import RANGE, ROOT, SMALL_RANGE, TaskUser
+from tickwise.adapters.runner.process.task_users import RANGE, ROOT, SMALL_RANGE, TaskUser, TaskUsers, task_users
+from tickwise.adapters.runner.process.warm.starts import reason_against
 from tickwise.domain.confinement import RUN_AS_PREFIX
 from tickwise.domain.run_as import LOGIN_PATH, LOGIN_SHELL, SETTING, RunAsUsers, refusal
 from tickwise.ports.clock import Clock
@@ -39,17 +39,21 @@ UNKNOWN_USER: Final = "run_as_unknown"
 logger = structlog.get_logger("tickwise.executor")
 
 
-class RunAsRefused(Exception):
-    """A task does not run as the user that its job names. Nothing of it has begun."""
+class RunAsRefusal(NamedTuple):
+    """The reason for which a task does not run as the user that its job names."""
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+    reason: str
+    detail: str
 
-    def ending(self, now: float) -> Ending:
-        """The end of its attempt: no retry helps."""
-        return Ending(Verdict.INVALID, now, now, self.reason, self.detail)
+
+def run_as_refused(refused: RunAsRefusal, now: float) -> Ending:
+    """The end of an attempt that does not begin: no retry helps."""
+    return Ending(Verdict.INVALID, now, now, refused.reason, refused.detail)
+
+
+def may_be_warm(assignment: Assignment) -> bool:
+    """Check whether a script may be forked from a warm interpreter: never as a user that its job names."""
+    return assignment.confinement.run_as is None and reason_against(assignment.task) is None
 
 
 class NamedUsers:
@@ -61,50 +65,47 @@ class NamedUsers:
         self._threads = threads
         self._starter = TaskStarter(1, new_privileges=True)
         self._own = os.geteuid()
-        self._lock = threading.Lock()
         self._known: dict[str, TaskUser] = {}
         """As of the last start of a task of this user."""
         self._labels: tuple[str, ...] = ()
         self._looked = 0.0
 
-    @property
-    def need_root(self) -> bool:
-        """Check whether tasks may have to become another user here."""
-        return self._own == 0 and bool(self.allowed.names)
+    def users_besides(self, said: str | None, work_root: Path) -> TaskUsers | None:
+        """The users of all other tasks, by the setting `run_tasks_as`; and a first look at those that jobs name.
+        Blocking. Raises `Misconfigured`."""
+        self._look()
+        return task_users(said, work_root, named=bool(self.allowed.names))
 
     def labels(self) -> Sequence[str]:
         """`run_as:NAME` of each allowed user that tasks could run as at the last look. It looks again in the
         background: accounts may be kept on another machine."""
         if self.allowed.names and self._clock.monotonic() - self._looked >= LOOK_SECONDS:
             self._looked = self._clock.monotonic()
-            self._threads.submit(self.look)
+            self._threads.submit(self._look)
         return self._labels
 
-    def look(self) -> None:
-        """Look which of the users have an account that tasks can run as. Blocking."""
-        lacking: dict[str, str] = {}
-        for name in self.allowed.names:
-            try:
-                self._account(name)
-            except RunAsRefused as refused:
-                lacking[name] = refused.detail
+    def _look(self) -> None:
+        """Look which of the users have an account that tasks can run as."""
+        found = {name: self._account(name) for name in self.allowed.names}
+        lacking = {name: each.detail for name, each in found.items() if isinstance(each, RunAsRefusal)}
         labels = tuple(f"{RUN_AS_PREFIX}{name}" for name in self.allowed.names if name not in lacking)
         if lacking and (labels != self._labels or not self._looked):
             logger.warning("run_as_not_offered", users=sorted(lacking), detail="; ".join(lacking.values()))
         self._labels, self._looked = labels, self._clock.monotonic()
 
-    def look_up(self, assignment: Assignment) -> None:
-        """Look up the user that the job of this task names, if it names one: `of` then knows it. Blocking. Raises
-        `RunAsRefused`."""
+    def look_up(self, assignment: Assignment) -> RunAsRefusal | None:
+        """Look up the user that the job of this task names: `of` then knows it. None: the task may run as this user.
+        Blocking."""
         name = assignment.confinement.run_as
-        if name is None:
-            return
+        assert name is not None
         wrong = refusal(self.allowed, assignment.namespace, name)
         if wrong is not None:
-            raise RunAsRefused(REFUSED, wrong)
-        user = self._account(name)
-        with self._lock:
-            self._known[name] = user
+            return RunAsRefusal(REFUSED, wrong)
+        found = self._account(name)
+        if isinstance(found, RunAsRefusal):
+            return found
+        self._known[name] = found
+        return None
 
     def of(self, assignment: Assignment) -> TaskUser | None:
         """The user that the job of this task names, as `look_up` has found it; None: it names none."""
@@ -120,26 +121,25 @@ class NamedUsers:
         """Close the starter's processes. No task of them may be left."""
         self._starter.close()
 
-    def _account(self, name: str) -> TaskUser:
-        """Raises `RunAsRefused`."""
+    def _account(self, name: str) -> TaskUser | RunAsRefusal:
         try:
             entry = pwd.getpwnam(name)
             groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
         except KeyError:
-            raise RunAsRefused(
+            return RunAsRefusal(
                 UNKNOWN_USER,
                 f"the machine of this executor has no user {name!r}; add it there, or name another: run_as, --run-as",
-            ) from None
+            )
         if entry.pw_uid == 0 and name != ROOT:
-            raise RunAsRefused(REFUSED, f"the user {name!r} is root under another name; name root itself in {SETTING}")
+            return RunAsRefusal(REFUSED, f"the user {name!r} is root under another name; name root itself in {SETTING}")
         if any(first <= entry.pw_uid < after for first, after in (RANGE, SMALL_RANGE)):
-            raise RunAsRefused(
+            return RunAsRefusal(
                 REFUSED,
-                f"the user {name!r} has the number {entry.pw_uid}, of a range that namespaces have their users in; give "
-                "it another number",
+                f"the user {name!r} has the number {entry.pw_uid}, of a range that namespaces have their users in; "
+                "give it another number",
             )
         if self._own not in (0, entry.pw_uid):
-            raise RunAsRefused(
+            return RunAsRefusal(
                 REFUSED, f"only an executor that root starts can run tasks as {name!r}, and this one is not root's"
             )
         return TaskUser(entry.pw_uid, entry.pw_gid, groups, Path(entry.pw_dir), entry.pw_name, is_named=True)

@@ -1,1 +1,1 @@
-"""The outcome of a task of which nothing lives: its ending, and the resources that it used."""
+"""The resources that a task of which nothing lives has used."""

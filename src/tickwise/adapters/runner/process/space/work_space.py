@@ -5,11 +5,11 @@
     removed and open      found by the descriptors of its processes
 
 A look finds what is there at that moment. Between two looks the wall is `RLIMIT_FSIZE`: no file that a process of the
-task writes, wherever it lies, grows beyond the limit by more than a page. A task that writes many files at once can pass
-its limit by what it writes within one look, a tenth of a second of an idle machine.
+task writes, wherever it lies, grows beyond the limit by more than a page. A task that writes many files at once can
+pass its limit by what it writes within one look, a tenth of a second of an idle machine.
 
-The task writes its folders as it likes. Invariants: no link is followed, no other file system is entered, a look ends as
-soon as a limit is passed, and folders below `MAX_DEPTH` others count as passed, so nothing is hidden in the depth.
+The task writes its folders as it likes. Invariants: no link is followed, no other file system is entered, a look ends
+as soon as a limit is passed, and folders below `MAX_DEPTH` others count as passed, so nothing is hidden in the depth.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def temporary_folder(folder: Path, limits: TaskLimits) -> dict[str, str]:
     return {"TMPDIR": str(place)}
 
 
+def space_of(folder: Path, work: str, limits: TaskLimits, clock: Clock) -> WorkSpace | None:
+    """The room of a task with this folder, in which its work folder has the name `work`; None: it has no limit."""
+    return WorkSpace((folder / work, folder / TEMPORARY), limits, clock) if is_counted(limits) else None
+
+
 class _Passed(Exception):
     """A limit is passed: the count need not go on."""
 
@@ -83,8 +88,8 @@ class WorkSpace:
         """The most that a look has found."""
 
     def look(self, members: Iterable[int]) -> str | None:
-        """The limit that is passed now, with what these processes of the task hold open; None: none, or the last look was
-        just now."""
+        """The limit that is passed now, with what these processes of the task hold open; None: none, or the last look
+        was just now."""
         now = self._clock.monotonic()
         if now < self._due:
             return None

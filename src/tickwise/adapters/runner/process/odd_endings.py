@@ -1,17 +1,21 @@
-"""Endings of attempts whose processes leave no exit status, and the names of signals."""
+"""Endings of attempts whose exit status tells nothing, or which never began."""
 
 from __future__ import annotations
 
 import signal
+from typing import Final
 
 from tickwise.adapters.runner.process.tree import UNKILLABLE
 from tickwise.adapters.runner.slots import Attempt
-from tickwise.domain.retry import OUTCOME_LOST
+from tickwise.domain.retry import ISOLATION_MISSING, OUTCOME_LOST
 from tickwise.ports.runner import Ending, Verdict
+
+UNCONFINED_SECONDS: Final = 60.0
+"""For so long, a run that cannot be confined here is another executor's."""
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as SIGKILL."""
+    """The name of a signal, for people."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -31,3 +35,8 @@ def given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
     error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
     verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED
     return Ending(verdict, attempt.started, ended, UNKILLABLE, error)
+
+
+def unconfined(why: str, now: float) -> Ending:
+    """Give back a run whose job says how it is confined, where it cannot be: it never runs with less around it."""
+    return Ending(Verdict.UNOFFERED, now, now, ISOLATION_MISSING, why, retry_after_seconds=UNCONFINED_SECONDS)
