@@ -138,7 +138,7 @@ def small_disk() -> Iterator[Path]:
     )
     if mounted.returncode != 0:
         folder.rmdir()
-        pytest.skip("this machine lets nobody mount a file system")
+        pytest.skip("needs the right to mount a small disk")
     yield folder
     subprocess.run(["umount", folder], check=True)
     shutil.rmtree(folder)

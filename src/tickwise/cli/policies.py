@@ -48,7 +48,7 @@ def policy_options(command: Decorated) -> Decorated:
         click.option("--cpu-limit", metavar="DURATION", help="Processor time of an attempt."),
         click.option("--memory-limit", metavar="SIZE", help="Memory of an attempt: 512M, 2G."),
         click.option("--process-limit", type=click.IntRange(1), metavar="N", help="Processes and threads at once."),
-        click.option("--disk-limit", metavar="SIZE", help="Room that its work folder and temporary files take at once."),
+        click.option("--disk-limit", metavar="SIZE", help="Room of its work folder and temporary files at once."),
         click.option("--file-limit", type=click.IntRange(1), metavar="N", help="Files and folders in its work folder."),
     ]  # fmt: skip
     for option in reversed(options):

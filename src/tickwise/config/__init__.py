@@ -247,9 +247,9 @@ class Settings(ScriptSettings):
     run_as_users: tuple[str, ...] = _setting(
         (),
         "The system users that jobs may name (`run_as`): `backup` for the jobs of each namespace, or "
-        "`NAMESPACE=user|user`, which binds a namespace to its users and keeps them from all others. An executor offers those that "
-        "it can run tasks as, `run_as:NAME`: root each one that has an account, another user itself alone. `root` only "
-        "if it is named. APIs with this setting refuse other users when a job is created "
+        "`NAMESPACE=user|user`, which binds a namespace to its users and keeps them from all others. An executor that "
+        "root starts offers those that have an account (`run_as:NAME`), any other executor its own user alone; `root` "
+        "only if it is named. APIs with this setting refuse other users when a job is created "
         "(`docs/explanation/what-a-task-can-reach.md`).",
     )
     task_disk_bytes: int | None = _setting(

@@ -62,8 +62,8 @@ def with_run_as(client: Client | None, found: Sequence[SourceEntry]) -> list[Sou
         note = f"each runs as the user that cron ran it as, by an executor that root starts with {needs}"
     else:
         note = (
-            f"no active executor runs tasks as {', '.join(lacking)}, so the runs of these wait; start executors as root "
-            f"with {needs}, or import with --no-run-as"
+            f"no active executor runs tasks as {', '.join(lacking)}, so the runs of these wait; start executors as "
+            f"root with {needs}, or import with --no-run-as"
         )
     return [_noted(each, lacking, note) for each in found]
 
