@@ -21,13 +21,15 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.orphan_reaper_program import EXECUTOR_GROUPS
 from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.space.work_space import file_wall
 from tickwise.adapters.runner.process.task_users import RANGE
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.confinement import Confinement
 from tickwise.domain.run_as import read_run_as_users
-from tickwise.ports.runner import Ending, Verdict
+from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
+SMALL = TaskLimits(1 << 20, disk_bytes=4 << 20)
 GAMES = "games"
 """A user of every Debian that owns nothing that is in use."""
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -183,6 +185,18 @@ async def test_what_it_leaves_is_ended_and_what_its_user_runs_besides_is_not(sho
     finally:
         own.kill()
         own.wait()
+
+
+@needs_root
+@pytest.mark.parametrize("run_as", [GAMES, None])
+async def test_a_wall_of_another_user_needs_no_right_over_it(shop: Shop, run_as: str | None) -> None:
+    """Root of a container may have no right to set limits of processes of others (CAP_SYS_RESOURCE)."""
+    await shop.open([GAMES])
+    given = assignment({"kind": "shell", "command": "ulimit -f; ulimit -Hf"}, limits=SMALL)
+    given = given._replace(confinement=Confinement(run_as=run_as))
+    shop.runner.launch([given])
+    assert Verdict.OK is (await shop.listener.ending_of(given)).verdict
+    assert [str(file_wall(SMALL) // 512)] * 2 == (await log_of(shop.blobs, given)).split()
 
 
 @needs_root

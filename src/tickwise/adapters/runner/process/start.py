@@ -27,6 +27,7 @@ from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.limits import set_walls
 from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
+from tickwise.adapters.runner.process.space.work_space import file_wall_in_shell
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -259,7 +260,8 @@ def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     group = make_group(start.places, start.group_name, start.limits)
     theirs, ours = os.pipe()
     try:
-        process = _started(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], output, stdin=theirs)
+        gate = f"{file_wall_in_shell(start.limits)}{GATE}"
+        process = _started(start, [SHELL, "-c", gate, "tickwise-gate", *start.arguments], output, stdin=theirs)
     except BaseException:
         os.close(ours)
         if group is not None:
