@@ -24,7 +24,7 @@ from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.process.space.work_space import file_wall
 from tickwise.adapters.runner.process.task_users import RANGE
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.confinement import Confinement
+from tickwise.domain.confinement import SANDBOX_LABEL, Confinement, Isolation
 from tickwise.domain.run_as import read_run_as_users
 from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
@@ -185,6 +185,26 @@ async def test_what_it_leaves_is_ended_and_what_its_user_runs_besides_is_not(sho
     finally:
         own.kill()
         own.wait()
+
+
+@needs_root
+async def test_in_a_sandbox_it_is_that_user_too(shop: Shop) -> None:
+    """Its home is there if it is a folder of its own; a folder of root's is not."""
+    await shop.open([GAMES, "man"])
+    if SANDBOX_LABEL not in shop.runner.labels():
+        pytest.skip("this machine gives no sandbox")
+    homes = {}
+    for name in (GAMES, "man"):
+        account = pwd.getpwnam(name)
+        confinement = Confinement(isolation=Isolation.SANDBOX, run_as=name)
+        given = assignment({"kind": "shell", "command": "id -u; echo $HOME; stat -c %u $HOME"})
+        given = given._replace(confinement=confinement)
+        shop.runner.launch([given])
+        ending = await shop.listener.ending_of(given)
+        assert ending.verdict is Verdict.OK, ending
+        uid, homes[name], owner = (await log_of(shop.blobs, given)).split()
+        assert {str(account.pw_uid)} == {uid, owner}
+    assert {GAMES: "/home/task", "man": pwd.getpwnam("man").pw_dir} == homes
 
 
 @needs_root
