@@ -21,11 +21,12 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.orphan_reaper_program import EXECUTOR_GROUPS
 from tickwise.adapters.runner.process.runner import ProcessRunner
+from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.space.work_space import file_wall
 from tickwise.adapters.runner.process.task_users import RANGE
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.confinement import SANDBOX_LABEL, Confinement, Isolation
-from tickwise.domain.run_as import read_run_as_users
 from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
@@ -204,7 +205,7 @@ async def test_in_a_sandbox_it_is_that_user_too(shop: Shop) -> None:
         assert ending.verdict is Verdict.OK, ending
         uid, homes[name], owner = (await log_of(shop.blobs, given)).split()
         assert {str(account.pw_uid)} == {uid, owner}
-    assert {GAMES: "/home/task", "man": pwd.getpwnam("man").pw_dir} == homes
+    assert {GAMES: HOME, "man": pwd.getpwnam("man").pw_dir} == homes
 
 
 @needs_root

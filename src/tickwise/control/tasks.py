@@ -24,12 +24,12 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.texts import clean_id, clean_name
 from tickwise.control.turns import Turns
+from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.domain.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.scripts.coding import source_bytes, source_text
 from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
 from tickwise.ports.blobs import read_script, script_key

@@ -16,8 +16,8 @@ from tickwise.adapters.runner.process.start import Start
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import RANGE, TaskUser
 from tickwise.adapters.runner.process.tree import Moment
+from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.confinement import Confinement
-from tickwise.domain.run_as import read_run_as_users
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.testing.clock import ShiftedClock
 
@@ -37,7 +37,7 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     found = dict(ACCOUNTS)
 
     def entry(name: str) -> pwd.struct_passwd:
-        return pwd.struct_passwd((name, "x", found[name], 50, "", f"/home/{name}", "/bin/sh"))
+        return pwd.struct_passwd((name, "x", found[name], 50, "", f"/srv/{name}", "/bin/sh"))
 
     monkeypatch.setattr(pwd, "getpwnam", entry)
     monkeypatch.setattr(os, "getgrouplist", lambda name, group: [group, 51])
@@ -77,7 +77,7 @@ def test_another_user_offers_itself_alone(threads: ThreadPoolExecutor, monkeypat
     user = named.of(task("own"))
     assert user is not None
     assert named.starter_of(user, None) is None
-    login = {"HOME": "/home/own", "LOGNAME": "own", "USER": "own", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    login = {"HOME": "/srv/own", "LOGNAME": "own", "USER": "own", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
     assert login == login_of(user)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
+from tickwise.domain.accounts.run_as import NO_USERS, read_run_as_users
 from tickwise.domain.errors import Invalid
-from tickwise.domain.run_as import NO_USERS, read_run_as_users
 from tickwise.roles.shared.served_queues import NOBODY
 
 USERS = read_run_as_users(["backup", "billing=ledger"])

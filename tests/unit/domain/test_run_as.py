@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tickwise.domain.accounts.run_as import NO_USERS, read_run_as_users, refusal
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.run_as import NO_USERS, read_run_as_users, refusal
 
 
 def test_a_user_without_a_namespace_is_for_all_that_are_bound_to_none() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tickwise.domain.run_as import NO_USERS, RunAsUsers
+from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.environments import Environments

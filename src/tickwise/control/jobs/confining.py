@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import Definition
+from tickwise.domain.accounts.run_as import RunAsUsers, refusal
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
     ISOLATED_KINDS,
@@ -31,7 +32,6 @@ from tickwise.domain.confinement import (
     read_destination,
 )
 from tickwise.domain.errors import Invalid
-from tickwise.domain.run_as import RunAsUsers, refusal
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.PROCESS
@@ -80,13 +80,14 @@ def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
     return Confined({**_DEFAULTS, **_fields(found)}, needed_labels(found))
 
 
-def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> None:
-    """Refuse a user that the setting of this process does not allow; without users there, executors alone know. Raises
-    `Invalid`."""
+def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> Confined:
+    """This, unless the setting of this process does not allow its user; without users there, executors alone know.
+    Raises `Invalid`."""
     name = confined.fields.get("run_as")
     wrong = refusal(allowed, namespace, name) if name is not None and allowed.names else None
     if wrong is not None:
         raise Invalid(wrong, pointer="/run_as")
+    return confined
 
 
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:

@@ -78,8 +78,11 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     output_bytes: int | None = None
     """The output that was kept."""
     read_bytes: int | None = None
+    """Bytes from disks."""
     written_bytes: int | None = None
+    """Bytes to disks."""
     network_bytes: int | None = None
+    """Bytes from and to the network."""
     work_bytes: int | None = None
     """The most that it kept in its work folder."""
 

@@ -60,7 +60,7 @@ class Watched:
     exceeded: Callable[[str], None]
     """Told once, on the event loop, which limit was passed: the reason."""
     space: WorkSpace | None = None
-    """What it keeps on a disk; None: that has no limit."""
+    """Its room on a disk; None: that has no limit."""
     cpu_seconds: float = 0.0
     """The most that a look has found."""
     memory_bytes: int | None = None

@@ -497,7 +497,7 @@ class DiskBytes(NamedTuple):
 
 
 def disk_bytes_of(pid: int) -> DiskBytes | None:
-    """What a process, alive or a zombie, has moved with those that it has waited for; None: the kernel does not say.
+    """The bytes of a process, alive or a zombie, with those that it has waited for; None: the kernel does not say.
     Blocking: 20 µs."""
     try:
         lines = _content(f"/proc/{pid}/io").splitlines()

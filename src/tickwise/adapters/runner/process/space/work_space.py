@@ -1,4 +1,4 @@
-"""What a task keeps on the disk of its work folder, counted, and held to its limits.
+"""The room of a task on the disk of its work folder, counted and held to its limits.
 
     <its folder>/work     its work folder       ┐  counted from time to time while it runs, and once at its end;
     <its folder>/tmp      its TMPDIR            ┘  nothing of it lives when it is judged by what it has left
