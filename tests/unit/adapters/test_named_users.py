@@ -108,7 +108,8 @@ def test_the_processes_of_a_named_user_are_never_all_stopped(is_named: bool) -> 
     """It may be the user of a database."""
     start = Start(
         arguments=["true"], work=Path("/"), environment={}, limits=TaskLimits(1), mark=b"", number=1, places={},
-        group_name="", user=TaskUser(4_242, 4_242, (), None, "a", is_named), starter=TaskStarter(1, new_privileges=True),
+        group_name="", user=TaskUser(4_242, 4_242, (), None, "a", is_named),
+        starter=TaskStarter(1, new_privileges=True),
     )  # fmt: skip
     tree = start.tree_of(TaskOf(), Moment(0))
     assert is_named is (tree.all_stopped is None)

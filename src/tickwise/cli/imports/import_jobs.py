@@ -118,11 +118,11 @@ def _grouped(problems: Mapping[int, Mapping[str, Any]], bodies: Sequence[Mapping
     for place, problem in problems.items():
         pointer = f" (at {problem['pointer']})" if problem.get("pointer") else ""
         names.setdefault(f"{problem.get('detail')}{pointer}", []).append(str(bodies[place].get("name")))
-    return [
-        f"{', '.join(found[:NAMES_SHOWN])}{f' and {len(found) - NAMES_SHOWN} more' if len(found) > NAMES_SHOWN else ''}: "
-        f"{detail}"
-        for detail, found in names.items()
-    ]
+    said = []
+    for detail, found in names.items():
+        more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
+        said.append(f"{', '.join(found[:NAMES_SHOWN])}{more}: {detail}")
+    return said
 
 
 def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:
