@@ -57,6 +57,8 @@ MEANINGS = {
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
     "objective_burning": "Late starts use up the error budget of an objective too fast; `objective_id` is its id, or "
     "that of the job that has it. Told once a minute by each scheduler while it is so.",
+    "run_as_not_offered": "These `users` of `run_as_users` are no users that tasks can run as here: `detail` says why "
+    "(no account, or this executor is not root's). Their runs wait for another executor.",
     "rules_left_out": "More notification rules of the namespace concern one event than are asked (`asked`); the others "
     "are left out, the newest first. Told once a minute for each "
     "namespace: put several rules into one, or give labels.",

@@ -65,6 +65,8 @@ REASONS = {
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
     "directory_missing": "Its folder (`task.directory`) cannot be entered on the executor. There is no retry.",
+    "disk_limit": "It kept more in its work folder and its temporary files than its `limits.disk_bytes`, or than "
+    "`task_disk_bytes` of the executor, or wrote a larger file.",
     "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
     "no executor holds a copy. It runs again.",
     "environment_invalid": "The environment that the script declares cannot be built: a package or a Python that is "
@@ -77,6 +79,7 @@ REASONS = {
     "executor_lost": "Its outcome was lost after it had begun, with its executor or with the process that had started "
     "it, and its job says `on_unknown: fail`.",
     "exit_code": "The process ended with a status that is not 0.",
+    "file_limit": "It kept more files in its work folder than its `limits.files`.",
     "http_error": "No answer: no connection, a broken one, no such host.",
     "http_status": "The answer's status was not expected.",
     "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
@@ -101,6 +104,9 @@ REASONS = {
     "result": "Its result is no JSON, or larger than allowed.",
     "retry_deadline": "It waited for its next attempt until after its `retry.deadline_seconds`.",
     "revoked": "Its executor was asked to let go of it before it began. It leaves no record.",
+    "run_as_refused": "The job names a user (`run_as`) that its namespace may not run tasks as, or that this executor "
+    "cannot run tasks as (`run_as_users`). There is no retry.",
+    "run_as_unknown": "The job names a user (`run_as`) that the executor's machine does not have. There is no retry.",
     "signal": "The process was ended by a signal.",
     "starter_lost": "The processes that start tasks as other users keep ending; the run went back unstarted.",
     "timeout": "It ran for longer than its `timeout_seconds`.",

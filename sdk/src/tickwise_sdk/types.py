@@ -280,6 +280,15 @@ class AttemptView(TypedDict):
     """The peak of its control group, or of its largest process; null: not measured, or below what can be told."""
     output_bytes: int | None
     """The output that was kept; null: not measured, or the attempt has not ended."""
+    read_bytes: int | None
+    """Bytes that its processes read from disks; null: not measured, as of tasks that were over at once."""
+    written_bytes: int | None
+    """Bytes that its processes wrote to disks; null: not measured."""
+    network_bytes: int | None
+    """Bytes between it and the network, both ways; null: nothing counts them."""
+    work_bytes: int | None
+    """The most that was found in its work folder: while it ran if that is limited, else at its end; null: not looked
+    at, or nothing was there."""
 
 
 class AuditCallerView(TypedDict):
@@ -498,10 +507,10 @@ class CauseView(TypedDict):
     held_stopped, job_cancelled, last_run_failed, late, late_circuit, late_executor_lost, late_executors_busy,
     late_executors_left, late_limited, late_no_executor, late_not_offered, late_overlap, late_priority,
     late_queue_held, late_scheduler_away, late_scheduler_behind, late_start, late_stopped, late_store_away,
-    limit_cpu, limit_memory, limit_output, limit_processes, made_up_for, not_an_occurrence, not_due,
-    not_retried_deadline, not_retried_rule, not_yet_created, on_demand, over_end_at, over_max_runs, over_no_time,
-    over_one_time, paused, paused_fuse, retried, retried_by_rule, retry_of, running, schedule_changed, skipped,
-    skipped_calendar, skipped_dst, skipped_expired, skipped_fuse, skipped_maintenance, skipped_misfire,
+    limit_cpu, limit_disk, limit_files, limit_memory, limit_output, limit_processes, made_up_for, not_an_occurrence,
+    not_due, not_retried_deadline, not_retried_rule, not_yet_created, on_demand, over_end_at, over_max_runs,
+    over_no_time, over_one_time, paused, paused_fuse, retried, retried_by_rule, retry_of, running, schedule_changed,
+    skipped, skipped_calendar, skipped_dst, skipped_expired, skipped_fuse, skipped_maintenance, skipped_misfire,
     skipped_overlap, skipped_paused, skipped_quota, skipped_requested, skipped_stopped, snoozed, started_by_sequence,
     successor_not_started, successor_started, unknown, unknown_outcome, waiting_backoff, waiting_circuit,
     waiting_executors_busy, waiting_given_back, waiting_no_executor, waiting_not_offered, waiting_overlap,
@@ -1587,6 +1596,10 @@ class Limits(TypedDict, total=False):
     """Memory of the task with all that it starts; more is `memory_limit`."""
     processes: int | None
     """Processes and threads at once of the task; more is `process_limit`."""
+    disk_bytes: int | None
+    """Room that its work folder and its temporary files take at once; more is `disk_limit`."""
+    files: int | None
+    """Files and folders there at once; more is `file_limit`."""
 
 
 class LimitsView(TypedDict):
@@ -1599,6 +1612,10 @@ class LimitsView(TypedDict):
     """Memory of the task with all that it starts; more is `memory_limit`."""
     processes: int | None
     """Processes and threads at once of the task; more is `process_limit`."""
+    disk_bytes: int | None
+    """Room that its work folder and its temporary files take at once; more is `disk_limit`."""
+    files: int | None
+    """Files and folders there at once; more is `file_limit`."""
 
 
 class LinkUseBody(TypedDict):

@@ -268,6 +268,15 @@ class AttemptView(msgspec.Struct, kw_only=True):
     """The peak of its control group, or of its largest process; null: not measured, or below what can be told."""
     output_bytes: int | None
     """The output that was kept; null: not measured, or the attempt has not ended."""
+    read_bytes: int | None
+    """Bytes that its processes read from disks; null: not measured, as of tasks that were over at once."""
+    written_bytes: int | None
+    """Bytes that its processes wrote to disks; null: not measured."""
+    network_bytes: int | None
+    """Bytes between it and the network, both ways; null: nothing counts them."""
+    work_bytes: int | None
+    """The most that was found in its work folder: while it ran if that is limited, else at its end; null: not looked
+    at, or nothing was there."""
 
 
 class CancelView(msgspec.Struct, kw_only=True):
@@ -474,6 +483,10 @@ def attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
         cpu_seconds=row.cpu_seconds,
         memory_bytes=row.memory_bytes,
         output_bytes=row.output_bytes,
+        read_bytes=row.read_bytes,
+        written_bytes=row.written_bytes,
+        network_bytes=row.network_bytes,
+        work_bytes=row.work_bytes,
     )
 
 

@@ -21,6 +21,7 @@ NONE: Final = "none"
 """As the value of an option: take away what the job has."""
 _OPTIONS: Final = (
     "then", "on_failure", "notify", "concurrency", "rate", "cpu_limit", "memory_limit", "process_limit",
+    "disk_limit", "file_limit",
 )  # fmt: skip
 _SIZE = re.compile(r"(\d+)\s*(|[KMGT])(?:i?B)?", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -47,6 +48,8 @@ def policy_options(command: Decorated) -> Decorated:
         click.option("--cpu-limit", metavar="DURATION", help="Processor time of an attempt."),
         click.option("--memory-limit", metavar="SIZE", help="Memory of an attempt: 512M, 2G."),
         click.option("--process-limit", type=click.IntRange(1), metavar="N", help="Processes and threads at once."),
+        click.option("--disk-limit", metavar="SIZE", help="Room of its work folder and temporary files at once."),
+        click.option("--file-limit", type=click.IntRange(1), metavar="N", help="Files and folders in its work folder."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -92,8 +95,10 @@ def _limits(session: Session, said: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for option, field, read in (
         ("cpu_limit", "cpu_seconds", lambda text: work.duration_seconds("--cpu-limit", text)),
-        ("memory_limit", "memory_bytes", _bytes),
+        ("memory_limit", "memory_bytes", lambda text: _bytes("--memory-limit", text)),
         ("process_limit", "processes", int),
+        ("disk_limit", "disk_bytes", lambda text: _bytes("--disk-limit", text)),
+        ("file_limit", "files", int),
     ):
         if said[option] is not None:
             found[field] = read(said[option])
@@ -101,8 +106,8 @@ def _limits(session: Session, said: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _bytes(text: str) -> int:
+def _bytes(option: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise click.UsageError(f"--memory-limit {text!r}: write a size such as 512M or 2G")
+        raise click.UsageError(f"{option} {text!r}: write a size such as 512M or 2G")
     return int(match[1]) * _UNITS[match[2].upper()]

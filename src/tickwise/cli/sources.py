@@ -67,12 +67,13 @@ def entries(
     timezone: str | None = None,
     user: str | None = None,
     names_users: bool | None = None,
+    run_as: bool = True,
     source: str | None = None,
 ) -> list[SourceEntry]:
     """Read the files of one system with its importer.
 
-    `timezone` is for times that name none. Of crontabs: `user` is whom executors run as; `names_users` tells those of
-    the system from those of a user (None: found out); `source` stands for the file's place in keys.
+    `timezone` is for times that name none. Of crontabs: `user`, `run_as` and `names_users` (None: found out) as
+    `read_crontab` takes them; `source` stands for the file's place in keys.
     Raises `CommandFailure` for what cannot be read; `Invalid` for a timezone that is none.
     """
     names = list(dict.fromkeys(files))
@@ -85,7 +86,7 @@ def entries(
         if system == "crontab":
             from tickwise.importers.crontab import read_crontab
 
-            report = read_crontab(data, source=place, system=names_users, timezone=timezone, user=user)
+            report = read_crontab(data, source=place, system=names_users, timezone=timezone, user=user, run_as=run_as)
         elif system == "k8s":
             from tickwise.importers.kubernetes import read_kubernetes
 

@@ -244,6 +244,21 @@ class Settings(ScriptSettings):
         "Unset: of an executor that is root, each namespace gets a user of its own that owns nothing else; of any "
         "other, its own user. `root`: tasks own the machine, and all that Tickwise keeps on it.",
     )
+    run_as_users: tuple[str, ...] = _setting(
+        (),
+        "The system users that jobs may name (`run_as`): `backup` for the jobs of each namespace, or "
+        "`NAMESPACE=user|user`, which binds a namespace to its users and keeps them from all others. An executor that "
+        "root starts offers those that have an account (`run_as:NAME`), any other executor its own user alone; `root` "
+        "only if it is named. APIs with this setting refuse other users when a job is created "
+        "(`docs/explanation/what-a-task-can-reach.md`).",
+    )
+    task_disk_bytes: int | None = _setting(
+        None,
+        "The most that a `python` or `shell` task may keep in its work folder and its temporary files at once, if its "
+        "job says nothing (`limits.disk_bytes`). No file that it writes elsewhere may be larger, either. Unset: no "
+        "limit.",
+        least=1 << 20,
+    )
     isolation: str = _setting(
         "auto",
         "Whether an executor gives `python` and `shell` tasks sandboxes. `auto`: if this host can, which `tickwise "

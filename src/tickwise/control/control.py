@@ -51,6 +51,7 @@ from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
 from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
+from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
@@ -86,6 +87,7 @@ class Control:
         registration: SelfRegistration | None = None,
         limits: RateLimits | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
+        run_as_users: RunAsUsers = NO_USERS,
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
@@ -96,11 +98,10 @@ class Control:
         `membership` is the shared state where roles note that they are active, and people which job they have open.
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
-        `bootstrap_key`: that of the settings.
+        `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
-        self.context, self.clock = context, context.clock
-        self._kinds, self._scripts = kinds, scripts
-        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most)
+        self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
+        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)
         submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)

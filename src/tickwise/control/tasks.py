@@ -24,6 +24,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.texts import clean_id, clean_name
 from tickwise.control.turns import Turns
+from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
@@ -90,10 +91,13 @@ class TaskCheck:
         *,
         scripts: ScriptCheck | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
+        run_as_users: RunAsUsers = NO_USERS,
     ) -> None:
+        """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know."""
         self._kinds = kinds
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
+        self.run_as_users = run_as_users
         self._remembered: dict[bytes, CheckedTask] = {}
 
     @property

@@ -105,10 +105,17 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     processes: Annotated[
         int | None, Meta(description="Processes and threads at once of the task; more is `process_limit`.")
     ] = None
+    disk_bytes: Annotated[
+        int | None,
+        Meta(description="Room that its work folder and its temporary files take at once; more is `disk_limit`."),
+    ] = None
+    files: Annotated[int | None, Meta(description="Files and folders there at once; more is `file_limit`.")] = None
 
     def of_task(self) -> TaskLimits:
         """As runners know them."""
-        return TaskLimits(self.output_bytes, self.cpu_seconds, self.memory_bytes, self.processes)
+        return TaskLimits(
+            self.output_bytes, self.cpu_seconds, self.memory_bytes, self.processes, self.disk_bytes, self.files
+        )
 
 
 class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

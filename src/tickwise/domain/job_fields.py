@@ -241,7 +241,9 @@ WRITTEN_FIELDS: Final = (
     WrittenField("allow_network", ByHand.EXECUTOR, ("--allow-network",)),
     WrittenField("run_as", ByHand.EXECUTOR, ("--run-as",)),
     WrittenField("resources", ByHand.EXECUTOR, ("--resource",)),
-    WrittenField("limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit")),
+    WrittenField(
+        "limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit", "--disk-limit", "--file-limit")
+    ),
     WrittenField("retry", ByHand.OBJECT),
     WrittenField("concurrency", ByHand.OBJECT, ("--concurrency",)),
     WrittenField("rate", ByHand.OBJECT, ("--rate",)),

@@ -51,10 +51,10 @@ _NO_FAILURES: Final = frozenset(
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
-        "address_refused", "cpu_limit", "crashed", "directory_missing", "error", "exit_code", "http_error",
-        "http_status", "interpreter_missing", "interpreter_unusable", "invalid", "memory_limit", "module_missing",
-        "not_started", "output_limit", "output_lost", "process_limit", "python_too_old", "result", "signal", "timeout",
-        "unkillable",
+        "address_refused", "cpu_limit", "crashed", "directory_missing", "disk_limit", "error", "exit_code",
+        "file_limit", "http_error", "http_status", "interpreter_missing", "interpreter_unusable", "invalid",
+        "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
+        "python_too_old", "result", "run_as_refused", "run_as_unknown", "signal", "timeout", "unkillable",
     )
 )  # fmt: skip
 """The reasons with which an attempt fails whose task is of a kind of ours; kinds of others may have more."""

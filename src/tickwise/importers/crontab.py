@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tickwise.domain.accounts.run_as import LOGIN_PATH, LOGIN_SHELL
+from tickwise.domain.confinement import Isolation, check_user
 from tickwise.domain.errors import Invalid
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab_command import (
@@ -91,6 +93,7 @@ class _File:
     system: bool
     timezone: str | None
     user: str | None
+    run_as: bool
     environment: dict[str, str] = field(default_factory=dict)
     environment_characters: int = 0
     comments: list[str] = field(default_factory=list)
@@ -121,12 +124,15 @@ def read_crontab(
     system: bool | None = None,
     timezone: str | None = None,
     user: str | None = None,
+    run_as: bool = True,
 ) -> ImportReport:
     """The entries of a crontab.
 
     `source` names the file, in keys and where its place tells its kind. `system`: entries name a user before their
-    command; None finds out. `timezone` is the zone of the machine that ran it (a `CRON_TZ` in the file wins). `user` is
-    whom executors run as: a system entry of this user changes nothing. Raises `Invalid` for a `timezone` that is none.
+    command; None finds out. `timezone` is the zone of the machine that ran it (a `CRON_TZ` in the file wins). With
+    `run_as` each job runs as the user that cron ran it as: that of its line, in a user's crontab `user`. Without it,
+    `user` is whom executors run as: a system entry of this user changes nothing. Raises `Invalid` for a `timezone` that
+    is none.
     """
     if timezone is not None:
         zone_named(timezone)
@@ -134,7 +140,7 @@ def read_crontab(
     lines = content.split("\n")
     if system is None:
         system = is_system(source, [line.removesuffix("\r") for line in lines[:MAX_LINES]])
-    file = _File(source, system, timezone, user)
+    file = _File(source, system, timezone, user, run_as)
     return ImportReport(tuple(_entries(file, lines)))
 
 
@@ -198,6 +204,10 @@ def _translate(file: _File, line: _Line) -> Translation:
         raw = raw[flags.end() :]
         changes.append(f"-{flags.group(1)} is read as OpenBSD's cron does; Debian's takes it for the command's name")
     command = _command(file, raw, changes)
+    run_as = _run_as(file, user)
+    task = shell_task([wrap(command)])
+    if run_as is None and (surroundings := _surroundings(command)):
+        task["env"] = surroundings
     job: dict[str, Any] = {
         "name": job_name(command.text),
         "key": _key(file, line.text),
@@ -205,15 +215,16 @@ def _translate(file: _File, line: _Line) -> Translation:
         "labels": {"cron_user": user} if user else {},
         **times.words,
         "timezone": _zone(file, times, changes),
-        "task": shell_task([wrap(command)]),
-        "isolation": "process",
+        "task": task,
+        "isolation": Isolation.PROCESS.value,  # it works on the files of its machine
+        "run_as": run_as,
         "max_retries": 0,
         "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),
         "misfire": {"grace_seconds": GRACE_SECONDS, "mode": "skip"},
         "start_deadline_seconds": GRACE_SECONDS,
         "jitter_seconds": _delay_seconds(file, changes),
     }
-    if user and user != file.user:
+    if user and run_as is None and (file.run_as or user != file.user):
         changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
     changes += line.quirks
     recipient = file.environment.get("MAILTO")
@@ -255,6 +266,26 @@ def _user_and_command(rest: str, file: _File) -> tuple[str, str]:
             f"it has no command after the user {word}; write one, or import the file with --no-system if {word} is it"
         )
     return word, command
+
+
+def _run_as(file: _File, user: str) -> str | None:
+    """The user that the job names; None: none, or one that no job can name, such as a user with a group and a class."""
+    name = user or file.user
+    if name is None or not file.run_as:
+        return None
+    try:
+        check_user(name)
+    except Invalid:
+        return None
+    return name
+
+
+def _surroundings(command: Command) -> dict[str, str]:
+    """The variables that cron sets for each command, as far as its file does not. One that names its user gets them
+    from the executor, with those that depend on the user."""
+    said = dict(command.environment)
+    usual = {"PATH": LOGIN_PATH, "SHELL": LOGIN_SHELL}
+    return {name: value for name, value in usual.items() if name not in said}
 
 
 def _command(file: _File, raw: str, changes: list[str]) -> Command:

@@ -357,7 +357,9 @@ def _losses(job: Mapping[str, Any]) -> Iterator[str]:
         yield f"cron has its own rule for clock changes (dst {dst})"
     if job.get("requires") or job.get("queue") not in (None, "default"):
         yield f"cron runs it on its own machine (queue {job.get('queue')}, requires {job.get('requires')})"
-    if user := _label(job, "cron_user"):
+    if user := job.get("run_as"):
+        yield f"it runs as {user} (run_as); put it into the crontab of that user"
+    elif user := _label(job, "cron_user"):
         yield f"it was read from a system crontab, where it ran as {user}"
     if job.get("payload"):
         yield "cron gives it no payload"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
 from tickwise.domain.confinement import PLAIN, Confinement
@@ -34,11 +34,18 @@ class TaskLimits(NamedTuple):
     """Memory of the whole tree at once. Reason `memory_limit`."""
     processes: int | None = None
     """Processes and threads of the whole tree at once. Reason `process_limit`."""
+    disk_bytes: int | None = None
+    """Of a disk, that its work folder and its temporary files take at once. Reason `disk_limit`."""
+    files: int | None = None
+    """Files and folders there at once. Reason `file_limit`."""
 
     @property
     def is_free(self) -> bool:
         """Only its output is limited, so no other resource need be watched."""
-        return self.cpu_seconds is None and self.memory_bytes is None and self.processes is None
+        return self[1:] == _FREE
+
+
+_FREE: Final = (None,) * (len(TaskLimits._fields) - 1)
 
 
 class Assignment(NamedTuple):

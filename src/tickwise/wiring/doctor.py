@@ -18,6 +18,7 @@ from tickwise.adapters.runner.process.sandbox.levels import SandboxLevel, sandbo
 from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
+from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.wiring.continuity import continuity_findings
@@ -89,7 +90,8 @@ def _folder(data_dir: Path) -> DoctorFinding:
 def _tasks(settings: Settings) -> DoctorFinding:
     """The user of a job with a script, if this user starts an executor here with these settings."""
     try:
-        users = task_users(settings.run_tasks_as, settings.data_dir / "work")
+        named = bool(read_run_as_users(settings.run_as_users).names)
+        users = task_users(settings.run_tasks_as, settings.data_dir / "work", named=named)
     except Misconfigured as wrong:
         return DoctorFinding("tasks", "error", wrong.detail, "set TICKWISE_RUN_TASKS_AS, or unset it")
     if users is not None:
@@ -199,9 +201,9 @@ def _work_folders(settings: Settings) -> DoctorFinding:
     """The work folders of the tasks of this machine's executors."""
     place = settings.data_dir / "work"
     with suppress(Misconfigured):  # `_tasks` says it
-        users = task_users(settings.run_tasks_as, place)
+        users = task_users(settings.run_tasks_as, place, named=bool(settings.run_as_users))
         if users is not None:
-            place = expected_work_root(users.any_of_them(), place)
+            place = expected_work_root(users.least_of_them(), place)
     return _room("work folders", str(place), _nearest(place))
 
 

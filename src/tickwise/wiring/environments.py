@@ -90,5 +90,5 @@ def _open(settings: Settings) -> EnvironmentFolder | None:
 
 def _root(settings: Settings) -> Path:
     root = environment_settings(settings).root
-    users = task_users(settings.run_tasks_as, settings.data_dir / "work")
-    return root if users is None else expected_work_root(users.any_of_them(), root)
+    users = task_users(settings.run_tasks_as, settings.data_dir / "work", named=bool(settings.run_as_users))
+    return root if users is None else expected_work_root(users.least_of_them(), root)

@@ -40,6 +40,7 @@ from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
+from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability import logs
@@ -324,6 +325,7 @@ def _control(runtime: Runtime) -> Control:
         limits=runtime.coordination.limits,
         registration=SelfRegistration(is_open=settings.registration == "open", role=settings.registration_role),
         source_bytes_most=settings.source_limit_bytes,
+        run_as_users=read_run_as_users(settings.run_as_users),
         bootstrap_key=settings.bootstrap_key,
         live=LiveOptions(settings.streams_limit, settings.caller_streams_limit, runtime.metrics),
         browser_limits=BrowserLimits(
@@ -487,7 +489,12 @@ def make_recorders(runtime: Runtime) -> list[Service]:
 
 def _request_applier(runtime: Runtime) -> RequestApplier:
     """Applies buffered requests to the store."""
-    check = TaskCheck(_kinds(runtime), source_bytes_most=runtime.settings.source_limit_bytes)
+    settings = runtime.settings
+    check = TaskCheck(
+        _kinds(runtime),
+        source_bytes_most=settings.source_limit_bytes,
+        run_as_users=read_run_as_users(settings.run_as_users),
+    )
     return RequestApplier(_control_context(runtime), check, counters=runtime.metrics)
 
 
@@ -503,6 +510,8 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
         kill_grace_seconds=settings.kill_grace_seconds,
         pass_environment=settings.pass_environment,
         run_tasks_as=settings.run_tasks_as,
+        run_as_users=read_run_as_users(settings.run_as_users),
+        task_disk_bytes=settings.task_disk_bytes,
         isolation=settings.isolation,
         private_folders=(settings.data_dir,),
         lease_file=lease_file,

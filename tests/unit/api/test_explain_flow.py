@@ -167,6 +167,8 @@ async def test_a_limited_run_that_was_late_for_nothing_else_was_late_for_its_lim
         ("cpu_limit", {"cpu_seconds": 5}, "limit_cpu"),
         ("memory_limit", {"memory_bytes": 1 << 28}, "limit_memory"),
         ("process_limit", {"processes": 5}, "limit_processes"),
+        ("disk_limit", {"disk_bytes": 1 << 28}, "limit_disk"),
+        ("file_limit", {"files": 100}, "limit_files"),
         ("output_limit", {"output_bytes": 5000}, "limit_output"),
     ],
 )

@@ -73,7 +73,8 @@ async def test_all_of_it_is_answered_as_it_was_said(here: World) -> None:
         "on_unknown": "hold",
         "concurrency": {"limit": 2, "key": "queue"},
         "rate": {"limit": 10, "per_seconds": 60.0, "key": "key:mail"},
-        "limits": {"output_bytes": 1000, "cpu_seconds": 5.0, "memory_bytes": 1 << 28, "processes": 20},
+        "limits": {"output_bytes": 1000, "cpu_seconds": 5.0, "memory_bytes": 1 << 28, "processes": 20,
+                   "disk_bytes": 1 << 26, "files": 1000},
     }
     found = await get(here, f"/jobs/{await create(here, every='1h', **said)}")
     assert said == {name: found[name] for name in said}
@@ -237,6 +238,8 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
         ({"limits": {"cpu_seconds": 0}}, "/limits/cpu_seconds", "between"),
         ({"limits": {"memory_bytes": 512}}, "/limits/memory_bytes", "between 1048576 and 1125899906842624"),
         ({"limits": {"processes": 0}}, "/limits/processes", "between"),
+        ({"limits": {"disk_bytes": 1000}}, "/limits/disk_bytes", "between"),
+        ({"limits": {"files": 0}}, "/limits/files", "between"),
         ({"then": 3}, "/then", "a text"),
         ({"then": ""}, "/then", "write a"),
         ({"then": ["x" * 201]}, "/then/0", "write a"),
@@ -341,7 +344,7 @@ async def test_every_field_is_described(here: World) -> None:
     assert {"on_unknown", "concurrency", "rate", "then", "on_failure", "limits", "retry"} <= fields.keys()
     assert "description" in json.dumps(fields["then"])
     assert {"delays_seconds", "deadline_seconds", "on"} <= schemas["RetryBody"]["properties"].keys()
-    assert {"cpu_seconds", "memory_bytes", "processes"} <= schemas["Limits"]["properties"].keys()
+    assert {"cpu_seconds", "memory_bytes", "processes", "disk_bytes", "files"} <= schemas["Limits"]["properties"].keys()
 
 
 # ------------------------------------------------------------------------------------------ sequences

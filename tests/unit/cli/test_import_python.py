@@ -75,7 +75,8 @@ def test_packages_go_along_with_the_command(
 def test_a_folder_and_variables_go_along_too(crontab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--dir` and `--env` beside it."""
     python, _ = imported(crontab, "--python", "/p", "--env", "A=b", "--dir", "/srv", capsys=capsys)
-    assert ("/srv", {"A": "b"}) == (python["job"]["task"]["directory"], python["job"]["task"]["env"])
+    task = python["job"]["task"]
+    assert ("/srv", "b", "/usr/bin:/bin") == (task["directory"], task["env"]["A"], task["env"]["PATH"])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def test_each_imported_command_gets_its_folder_and_variables(
     entries = json.loads(capsys.readouterr().out)["entries"]
     tasks = [each["job"]["task"] for each in entries if each.get("job")]
     assert len(tasks) == 2
-    assert all((task["directory"], task["env"]) == ("/srv/app", {"DAY": "today", "A": "b=c"}) for task in tasks)
+    env = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "DAY": "today", "A": "b=c"}
+    assert all((task["directory"], task["env"]) == ("/srv/app", env) for task in tasks)
 
 
 @pytest.mark.parametrize(

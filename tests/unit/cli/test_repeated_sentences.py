@@ -33,7 +33,7 @@ def written(folder: Path) -> list[Path]:
 
 def test_a_sentence_of_several_entries_stands_once_with_their_number(tmp_path: Path) -> None:
     """Of three machines, changes and refusals alike; the entries bear its number."""
-    ran = bring(*written(tmp_path))
+    ran = bring(*written(tmp_path), "--no-run-as")
     assert (0, 1, 1) == (ran.code, ran.out.count(ROOT), ran.out.count(REBOOT))
     heads = [line.rsplit("/", 1)[1] for line in ran.out.splitlines() if line.startswith(("changed", "refused"))]
     assert ["web1.cron:2  [1]", "web1.cron:3  [1]", "web1.cron:4  [2]", "web1.cron:5  [2]"] == heads[:4]
@@ -46,14 +46,14 @@ def test_a_sentence_of_one_entry_stands_with_it(tmp_path: Path) -> None:
     """Nothing else is numbered."""
     place = tmp_path / "one.cron"
     place.write_text("0 3 * * * root /srv/bin/one\n0/5 * * * * /srv/bin/five\n", encoding="utf-8")
-    ran = bring(place, "--system", "--timezone", "UTC")
+    ran = bring(place, "--system", "--timezone", "UTC", "--no-run-as")
     assert f"changed  line 1\n    0 3 * * * root /srv/bin/one\n  - {ROOT}\n" in ran.out
     assert "[1]" not in ran.out
 
 
 def test_programs_get_each_sentence_with_its_entry(tmp_path: Path) -> None:
     """Grouping is for people."""
-    found = bring(*written(tmp_path), "--json").json["entries"]
+    found = bring(*written(tmp_path), "--no-run-as", "--json").json["entries"]
     assert 6 == sum(ROOT in entry.get("changes", ()) for entry in found)
     assert 6 == sum(entry.get("reason", "").startswith(REBOOT) for entry in found)
 
@@ -82,3 +82,12 @@ def test_files_of_machines_in_a_folder_called_crontabs_are_read_by_their_lines(t
     folder.mkdir()
     found = bring(*written(folder), "--json").json["entries"]
     assert {"root", "www-data"} == {each["job"]["labels"]["cron_user"] for each in found if "job" in each}
+
+
+def test_the_users_of_a_report_are_told_once_with_the_setting_that_executors_need(tmp_path: Path) -> None:
+    """Each job says its own."""
+    said = "by an executor that root starts with TICKWISE_RUN_AS_USERS=root,www-data (9 entries)"
+    assert 1 == bring(*written(tmp_path)).out.count(said)
+    jobs = [each["job"] for each in bring(*written(tmp_path), "--json").json["entries"] if "job" in each]
+    assert {"root", "www-data"} == {job["run_as"] for job in jobs}
+    assert "TICKWISE_RUN_AS_USERS" not in bring(*written(tmp_path), "--no-run-as").out

@@ -35,6 +35,22 @@ def test_an_attempt_has_its_processor_time_and_its_memory(capsys: pytest.Capture
     assert ("1.2 s" in second, "MB" in second) == (False, False)
 
 
+def test_bytes_of_disk_network_and_work_folder_are_columns_of_the_wide_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each as far as it was measured; the usual table has none of them."""
+    moved = {"read_bytes": 3_000_000, "written_bytes": 0, "network_bytes": None, "work_bytes": 5_000}
+    found = {**FOUND, "attempts": [{**ATTEMPT, **moved}]}
+    assert "WRITTEN" not in shown(found, capsys)
+    with serving(Reply(200, found)) as server:
+        asked = ["runs", "show", RUN, "--columns", "try,read,written,network,work"]
+        assert 0 == main([*asked, "--url", server.url, "--api-key", "k"])
+    title, row = capsys.readouterr().out.strip().splitlines()[-2:]
+    assert (["TRY", "READ", "WRITTEN", "NETWORK", "WORK"], ["1", "3.0", "MB", "0", "B", "5.0", "kB"]) == (
+        title.split(), row.split()
+    )  # fmt: skip
+
+
 def test_what_is_unusual_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside what is usual."""
     more = {"kind": "more", "runs_compared": 20}

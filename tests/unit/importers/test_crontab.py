@@ -58,7 +58,12 @@ def test_a_plain_entry_becomes_a_job_that_means_the_same() -> None:
             "schedule_type": "CRON",
             "cron_expression": "30 2 * * 1-5",
             "timezone": BERLIN,
-            "task": {"kind": "shell", "command": "cd || exit\n/usr/local/bin/backup --all"},
+            "task": {
+                "kind": "shell",
+                "command": "cd || exit\n/usr/local/bin/backup --all",
+                "env": {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"},
+            },
+            "isolation": "process",
             "max_retries": 0,
             "overlap": "allow",
             "misfire": {"grace_seconds": 60, "mode": "skip"},
@@ -257,9 +262,48 @@ SYSTEM_ENTRY = "17 * * * * www-data /srv/tidy\n"
 def test_a_system_crontab_is_found_out(text: str, source: str) -> None:
     """By its place, its head, or the users and programs that it names."""
     entry = only(text, source=source)
-    assert entry.verdict is ImportVerdict.CHANGED
+    assert entry.verdict is ImportVerdict.SAME
     assert entry.job is not None
-    assert [entry.job["labels"]["cron_user"] in change for change in entry.changes] == [True]
+    assert entry.job["labels"]["cron_user"] == entry.job["run_as"]
+    assert "env" not in entry.job["task"]
+    without = only(text, source=source, run_as=False)
+    assert without.job is not None
+    assert "run_as" not in without.job
+    assert [entry.job["run_as"] in change for change in without.changes] == [True]
+
+
+def test_a_user_crontab_runs_as_the_user_that_is_said() -> None:
+    """Or, without `run_as`, as the executors say: then its user is theirs."""
+    said = only("17 * * * * /srv/tidy\n", user="alice")
+    assert said.job is not None
+    assert ("alice", ImportVerdict.SAME) == (said.job["run_as"], said.verdict)
+    assert "run_as" not in (only("17 * * * * /srv/tidy\n").job or {})
+    theirs = only("17 * * * * alice /srv/tidy\n", system=True, user="alice", run_as=False)
+    assert ("run_as" in (theirs.job or {}), theirs.verdict) == (False, ImportVerdict.SAME)
+
+
+def test_a_user_that_no_job_can_name_is_a_change() -> None:
+    """FreeBSD adds a group and a class."""
+    entry = only("17 * * * * www:www/daemon /srv/tidy\n", system=True)
+    assert entry.job is not None
+    assert "run_as" not in entry.job
+    assert any("www:www/daemon" in change for change in entry.changes)
+
+
+@pytest.mark.parametrize(
+    ("head", "env"),
+    [
+        ("", {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}),
+        ("PATH=/opt/bin\n", {"SHELL": "/bin/sh"}),
+        ("SHELL=/bin/bash\n", {"PATH": "/usr/bin:/bin"}),
+        ("PATH=/opt/bin\nSHELL=/bin/bash\n", None),
+    ],
+)
+def test_a_command_has_the_variables_of_cron_that_its_file_does_not_set(head: str, env: dict[str, str] | None) -> None:
+    """Those of the file are in the command itself."""
+    entry = only(f"{head}17 * * * * /srv/tidy\n")
+    assert entry.job is not None
+    assert env == entry.job["task"].get("env")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tickwise.ports.store import NewJob
 from tickwise.roles.executor import result_publisher
 from tickwise.roles.shared.messages import OutcomeUsage, Results, UnreadableMessage, decode, encode
 
-USAGE = ResourceUsage(1.25, 48_000_000, 1_024)
+USAGE = ResourceUsage(1.25, 48_000_000, 1_024, 4_096, 8_192, 77, 1 << 20)
 
 
 class OldResults(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,7 +44,7 @@ async def usage_of(rig: Rig, job: NewJob) -> ResourceUsage:
     """The usage on record of the last attempt of the job's run."""
     assert job.run_id is not None
     row = (await rig.store.runs.attempts(job.run_id))[-1]
-    return ResourceUsage(row.cpu_seconds, row.memory_bytes, row.output_bytes)
+    return ResourceUsage(*[getattr(row, name) for name in ResourceUsage._fields])
 
 
 @pytest_asyncio.fixture(params=["direct", "broker"])

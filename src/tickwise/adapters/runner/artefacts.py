@@ -30,6 +30,8 @@ from tickwise.ports.blobs import Blobs
 MAX_ENTRIES: Final = 20_000
 """Files and folders that are looked at."""
 MAX_DEPTH: Final = 16
+BLOCK_BYTES: Final = 512
+"""The unit in which a file system says what a file takes."""
 MAX_NAME: Final = 500
 NAMES_SHOWN: Final = 10
 NAMES_OF_REASON: Final = 3
@@ -57,6 +59,8 @@ class LeftFiles:
     """Some of the others, each with the reason, for people."""
     left_count: int = 0
     entries: int = 0
+    seen_bytes: int = 0
+    """The room that all of them take on the disk, kept or not."""
     reasons: Counter[str] = field(default_factory=Counter)
 
     def leave(self, name: str, why: str) -> None:
@@ -103,6 +107,7 @@ def _look_into(found: LeftFiles, folder: int, prefix: str, uid: int, own: Mappin
         if stat.S_ISDIR(status.st_mode):
             _look_deeper(found, folder, whole, uid, own, depth)
         else:
+            found.seen_bytes += status.st_blocks * BLOCK_BYTES
             _consider(found, folder, whole, status, uid, own)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.environments import Environments
@@ -39,6 +40,10 @@ class RunnerSettings:
     run_tasks_as: str | None = None
     """The user that tasks with a process of their own run as. None: the executor's own; where that is root, a user for
     each namespace."""
+    run_as_users: RunAsUsers = NO_USERS
+    """The system users that jobs may name, by namespace."""
+    task_disk_bytes: int | None = None
+    """The most that a task may keep in its work folder whose job says nothing of it. None: no limit."""
     lease_file: int | None = None
     """The descriptor of a file whose first 8 bytes, a double, say until when tasks may run, on the monotonic clock. For
     the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""

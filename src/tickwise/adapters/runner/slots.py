@@ -84,6 +84,10 @@ def _over(reason: str, assignment: Assignment) -> str:
             return f"it took more processor time than the {limits.cpu_seconds:g} s that the job allows"
         case "memory_limit":
             return f"it needed more memory than the {limits.memory_bytes} bytes that the job allows"
+        case "disk_limit":
+            return f"it kept more in its work folder than the {limits.disk_bytes} bytes that are allowed"
+        case "file_limit":
+            return f"it kept more files in its work folder than the {limits.files} that the job allows"
         case "process_limit":
             return f"it wanted more processes and threads at once than the {limits.processes} that the job allows"
         case _:

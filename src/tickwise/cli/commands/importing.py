@@ -19,6 +19,7 @@ from tickwise.cli.imports.import_python import python_options, with_pythons
 from tickwise.cli.imports.import_surroundings import import_options, surrounded
 from tickwise.cli.imports.mail_channels import told_by, with_mail_channels
 from tickwise.cli.imports.repeated import RepeatedSentences
+from tickwise.cli.imports.run_as_users import run_as_options, with_run_as
 from tickwise.cli.session import Decorated, Session, server_options
 from tickwise.cli.terminal.progress import progress
 
@@ -100,7 +101,7 @@ def _import_options(command: Decorated) -> Decorated:
 
 
 @import_.command("crontab")
-@click.option("--user", metavar="NAME", help="The user of the executors: entries of this user keep their meaning.")
+@run_as_options
 @click.option(
     "--system/--no-system", "names_users", default=None,
     help="Entries name a user before the command, as in /etc/crontab, or do not.  [found out]",
@@ -116,8 +117,8 @@ def _import_options(command: Decorated) -> Decorated:
 @_import_options
 @click.pass_obj
 def import_crontab(
-    session: Session, /, *, files: tuple[str, ...], zone: str | None, user: str | None, names_users: bool | None,
-    source: str | None, notify: str | None, **mode: Any,
+    session: Session, /, *, files: tuple[str, ...], zone: str | None, user: str | None, run_as: bool,
+    names_users: bool | None, source: str | None, notify: str | None, **mode: Any,
 ) -> int:  # fmt: skip
     """Import crontabs, of users or of the system (`-`: stdin).
 
@@ -128,7 +129,9 @@ def import_crontab(
     if source is not None and len(files) > 1:
         raise click.UsageError("--source names one file; import the others by themselves.")
     _check_zone(zone)
-    entries = sources.entries(files, "crontab", timezone=zone, user=user, names_users=names_users, source=source)
+    entries = sources.entries(
+        files, "crontab", timezone=zone, user=user, names_users=names_users, run_as=run_as, source=source
+    )
     found = surrounded(with_pythons(session, entries, mode), mode)
     return _imported(session, found, ImportMode.of(session, {**mode, "notify": notify}), several=len(files) > 1)
 
@@ -197,10 +200,13 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     places = [place for place, each in enumerate(found) if each.entry.job is not None]
     stored: dict[int, Stored] = {}
     early: list[str] = []
-    if mode.apply and places:
+    if not (mode.apply and places):
+        found = with_run_as(None, found)
+    else:
         from tickwise.cli.imports.import_jobs import store
 
         found = found if mode.notify is not None else with_mail_channels(session.client, found)
+        found = with_run_as(session.client, found)
         bodies = [each.entry.job for each in found if each.entry.job is not None]
         with progress("jobs", len(bodies), quiet=session.as_json) as tell:
             stored = dict(zip(places, store(session.client, bodies, tell), strict=True))

@@ -27,6 +27,8 @@ MAX_BYTES: Final = 32 << 20
 MAX_ROUNDS: Final = 5
 """Others may take or leave keys between two of our requests."""
 REFUSALS_SHOWN: Final = 20
+NAMES_SHOWN: Final = 5
+"""Of the jobs that are refused for one reason."""
 
 
 class ImportOutcome(StrEnum):
@@ -100,17 +102,27 @@ def _taken(refusal: ProblemError, waiting: Sequence[int], bodies: Sequence[Mappi
     }
     others = {place: problem for place, problem in problems.items() if problem.get("code") != "key_taken"}
     if others or not problems:
-        lines = [
-            f"  {bodies[place].get('name')}: {problem.get('detail')}"
-            + (f" (at {problem['pointer']})" if problem.get("pointer") else "")
-            for place, problem in list(others.items())[:REFUSALS_SHOWN]
-        ]
-        more = [f"  … and {len(others) - REFUSALS_SHOWN} more"] if len(others) > REFUSALS_SHOWN else []
+        said = _grouped(others, bodies)
+        lines = [f"  {text}" for text in said[:REFUSALS_SHOWN]]
+        more = [f"  … and {len(said) - REFUSALS_SHOWN} more"] if len(said) > REFUSALS_SHOWN else []
         raise CommandFailure(
             f"the server refuses {len(others)} of {len(bodies)} jobs, so none is stored.", Exit.REFUSED,
             advice="\n".join((*lines, *more)),
         )  # fmt: skip
     return list(problems)
+
+
+def _grouped(problems: Mapping[int, Mapping[str, Any]], bodies: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The refusals in words, each once with the names of some of its jobs."""
+    names: dict[str, list[str]] = {}
+    for place, problem in problems.items():
+        pointer = f" (at {problem['pointer']})" if problem.get("pointer") else ""
+        names.setdefault(f"{problem.get('detail')}{pointer}", []).append(str(bodies[place].get("name")))
+    said = []
+    for detail, found in names.items():
+        more = f" and {len(found) - NAMES_SHOWN} more" if len(found) > NAMES_SHOWN else ""
+        said.append(f"{', '.join(found[:NAMES_SHOWN])}{more}: {detail}")
+    return said
 
 
 def _of_before(client: Client, body: Mapping[str, Any]) -> Stored | None:

@@ -89,7 +89,8 @@ def _changed(each: SourceEntry, runner: str, python: str, packages: Mapping[str,
         note = f"the command starts no Python itself, so {runner} is not used"
         return each._replace(entry=replace(entry, notes=(*entry.notes, note)))
     change = f"{runner} runs it, and not {', '.join(line.replaced)}"
-    job = {**entry.job, "task": _task(replace(command, text=line.text), packages)}
+    env = {"env": entry.job["task"]["env"]} if "env" in entry.job["task"] else {}
+    job = {**entry.job, "task": _task(replace(command, text=line.text), packages) | env}
     changed = replace(entry, job=job, verdict=ImportVerdict.CHANGED, changes=(*entry.changes, change))
     return each._replace(entry=changed)
 

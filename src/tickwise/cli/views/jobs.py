@@ -33,7 +33,7 @@ USUAL: Final[Mapping[str, Any]] = {
     "namespace": "default", "timezone": "UTC", "queue": "default", "priority": 5, "allow_network": False,
     "resources": {}, "jitter_seconds": 0.0, "window_seconds": 0.0, "version": 1, "overlap": "skip",
     "misfire": {"grace_seconds": 60.0, "mode": "latest", "max_catchup": 10},
-    "limits": {"output_bytes": 10_485_760, "cpu_seconds": None, "memory_bytes": None, "processes": None},
+    "limits": {"output_bytes": 10_485_760},
     "retry": {
         "backoff": "exponential", "base_seconds": 1.0, "factor": 2.0, "cap_seconds": 300.0, "jitter": 0.2,
         "delays_seconds": [], "deadline_seconds": None,
@@ -134,6 +134,8 @@ def _is_unusual(job: Json, name: str, value: Any) -> bool:
         return bool(value != job.get("created_by"))
     if name in ("updated_at", "planned_at", "anchor"):
         return bool(value != job.get("created_at")) and job.get("version", 1) > 1
+    if name == "limits":
+        value = {limit: most for limit, most in value.items() if most is not None}
     return name not in USUAL or bool(USUAL[name] != value)
 
 

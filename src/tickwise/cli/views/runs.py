@@ -35,6 +35,8 @@ USUAL: Final[Mapping[str, Any]] = {
     "payload_from": "job",
 }  # fmt: skip
 """Values of fields that it leaves out too."""
+MOVED: Final = ("read_bytes", "written_bytes", "network_bytes", "work_bytes")
+"""The parts of an attempt's usage that few people ask for."""
 ATTEMPTS: Final = (
     TableColumn("TRY", 0),
     TableColumn("STATUS", 1),
@@ -42,6 +44,7 @@ ATTEMPTS: Final = (
     TableColumn("TOOK", 3),
     TableColumn("CPU", 5),
     TableColumn("MEMORY", 6),
+    *[TableColumn(name.partition("_")[0].upper(), is_wide=True) for name in MOVED],
     TableColumn("EXECUTOR", 7),
     TableColumn("ERROR", 4, 10),
 )
@@ -119,7 +122,8 @@ def attempts_table(session: Session, attempts: Sequence[Json], seen_at: float) -
         output.table(session, ATTEMPTS, [
             (str(each["attempt_number"]), each["status"], session.age(each.get("start_time"), seen_at=seen_at),
              took(session, each, seen_at), _measured(session.span, each.get("cpu_seconds")),
-             _measured(moments.size, each.get("memory_bytes")), str(each.get("executor_id") or ""),
+             _measured(moments.size, each.get("memory_bytes")),
+             *[_measured(moments.size, each.get(name)) for name in MOVED], str(each.get("executor_id") or ""),
              cause_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip

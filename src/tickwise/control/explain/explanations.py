@@ -97,6 +97,8 @@ class Because(StrEnum):
     LIMIT_CPU = "limit_cpu"
     LIMIT_MEMORY = "limit_memory"
     LIMIT_PROCESSES = "limit_processes"
+    LIMIT_DISK = "limit_disk"
+    LIMIT_FILES = "limit_files"
     LIMIT_OUTPUT = "limit_output"
     SUCCESSOR_STARTED = "successor_started"
     SUCCESSOR_NOT_STARTED = "successor_not_started"

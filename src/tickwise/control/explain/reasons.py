@@ -68,6 +68,7 @@ _ON_THE_WAY: Final = (
     Because.EXECUTOR_LOST, Because.EXECUTOR_LEFT, Because.RETRIED, Because.RETRIED_BY_RULE, Because.NOT_RETRIED_RULE,
     Because.NOT_RETRIED_DEADLINE, Because.UNKNOWN_OUTCOME, Because.FAILED_EXECUTOR_LOST, Because.ASKED_TO_STOP,
     Because.LIMIT_CPU, Because.LIMIT_MEMORY, Because.LIMIT_PROCESSES, Because.LIMIT_OUTPUT,
+    Because.LIMIT_DISK, Because.LIMIT_FILES,
 )  # fmt: skip
 
 

@@ -30,6 +30,8 @@ _LIMITS: Final[dict[str, tuple[Because, str, str]]] = {
     "cpu_limit": (Because.LIMIT_CPU, "it used more processor time than its job allows", "cpu_seconds"),
     "memory_limit": (Because.LIMIT_MEMORY, "it used more memory than its job allows", "memory_bytes"),
     "process_limit": (Because.LIMIT_PROCESSES, "it had more processes and threads than its job allows", "processes"),
+    "disk_limit": (Because.LIMIT_DISK, "it kept more in its work folder than is allowed", "disk_bytes"),
+    "file_limit": (Because.LIMIT_FILES, "it kept more files in its work folder than its job allows", "files"),
     "output_limit": (Because.LIMIT_OUTPUT, "it wrote more than its job allows", "output_bytes"),
 }
 

@@ -17,7 +17,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
-from tickwise.control.jobs.confining import reconfine
+from tickwise.control.jobs.confining import check_run_as, reconfine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
@@ -192,7 +192,7 @@ class JobChanges:
         name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
-        confined = reconfine(body, task.kind, old)
+        confined = check_run_as(reconfine(body, task.kind, old), row.namespace, self._composer.check.run_as_users)
         where = lane(body, task, scene.serving.functions, row.lane, confined.labels)
         fields = _changes(body, old, resolved, changed) | confined.fields
         fields |= successors(body, row.job_id, name, scene.successors)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
-from tickwise.control.jobs.confining import confine
+from tickwise.control.jobs.confining import check_run_as, confine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
@@ -50,7 +50,9 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
     queue = DEFAULT_QUEUE if body.queue is UNSET else body.queue or DEFAULT_QUEUE
-    confined = confine(body, task.kind, scene.serving if scene.sandboxes else None, queue, who.namespace)
+    serving = scene.serving if scene.sandboxes else None
+    confined = confine(body, task.kind, serving, queue, who.namespace)
+    confined = check_run_as(confined, who.namespace, check.run_as_users)
     own_lane = lane(body, task, scene.serving.functions, confined=confined.labels)
     missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)

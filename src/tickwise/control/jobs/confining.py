@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import Definition
+from tickwise.domain.accounts.run_as import RunAsUsers, refusal
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
     ISOLATED_KINDS,
@@ -78,6 +79,16 @@ def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
     found = _merged(body, before)
     _check(found, kind)
     return Confined({**_DEFAULTS, **_fields(found)}, needed_labels(found))
+
+
+def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> Confined:
+    """This, unless the setting of this process does not allow its user; without users there, executors alone know.
+    Raises `Invalid`."""
+    name = confined.fields.get("run_as")
+    wrong = refusal(allowed, namespace, name) if name is not None and allowed.names else None
+    if wrong is not None:
+        raise Invalid(wrong, pointer="/run_as")
+    return confined
 
 
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:

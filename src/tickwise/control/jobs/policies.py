@@ -35,6 +35,9 @@ MEMORY_BYTES_MIN: Final = 1 << 20
 """Nothing starts with less; most likely megabytes were meant."""
 MEMORY_BYTES_MAX: Final = 1 << 50
 PROCESSES_MAX: Final = 1 << 22
+DISK_BYTES_MIN: Final = 1 << 20
+DISK_BYTES_MAX: Final = 1 << 50
+FILES_MAX: Final = 1 << 40
 """The most that Linux can count."""
 DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
@@ -229,6 +232,8 @@ def _checked_limits(limits: Limits) -> Limits:
         ("cpu_seconds", limits.cpu_seconds, CPU_SECONDS_MIN, DELAY_SECONDS_MAX),
         ("memory_bytes", limits.memory_bytes, MEMORY_BYTES_MIN, MEMORY_BYTES_MAX),
         ("processes", limits.processes, 1, PROCESSES_MAX),
+        ("disk_bytes", limits.disk_bytes, DISK_BYTES_MIN, DISK_BYTES_MAX),
+        ("files", limits.files, 1, FILES_MAX),
     ):
         if value is not None:
             _check_between(value, (least, most), name=name, pointer=f"/limits/{name}")

@@ -23,12 +23,21 @@ class ResourceUsage(NamedTuple):
     """The peak of its memory: that of its control group if it has one, else of its largest process."""
     output_bytes: int | None = None
     """The part of its output that was kept."""
+    read_bytes: int | None = None
+    """Bytes that its processes that had ended with it read from disks."""
+    written_bytes: int | None = None
+    """Bytes that they wrote to disks."""
+    network_bytes: int | None = None
+    """Bytes that went between it and the network, both ways, where its way to the network counts them."""
+    work_bytes: int | None = None
+    """The most that it kept in its work folder at once, as far as it was looked at: while it ran if the job limits it,
+    else at its end."""
 
     @property
     def is_plausible(self) -> bool:
         """Check whether a store can keep it: it may come from a plugin or through a broker."""
         return _is_number(self.cpu_seconds, (int, float), MAX_CPU_SECONDS) and all(
-            _is_number(size, (int,), MAX_BYTES) for size in (self.memory_bytes, self.output_bytes)
+            _is_number(size, (int,), MAX_BYTES) for size in self[1:]
         )
 
 

@@ -32,6 +32,10 @@ class AttemptRow:
     """Its usage (`domain.observing.usage`); None: it was not measured, or has not ended."""
     memory_bytes: int | None = None
     output_bytes: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    network_bytes: int | None = None
+    work_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

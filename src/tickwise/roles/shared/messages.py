@@ -77,11 +77,19 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The peak."""
     output_bytes: int | None = None
     """The output that was kept."""
+    read_bytes: int | None = None
+    """Bytes from disks."""
+    written_bytes: int | None = None
+    """Bytes to disks."""
+    network_bytes: int | None = None
+    """Bytes from and to the network."""
+    work_bytes: int | None = None
+    """The most that it kept in its work folder."""
 
     @property
     def usage(self) -> ResourceUsage:
         """As the store keeps it."""
-        return ResourceUsage(self.cpu_seconds, self.memory_bytes, self.output_bytes)
+        return ResourceUsage(*[getattr(self, name) for name in ResourceUsage._fields])
 
 
 class OutcomeTrace(msgspec.Struct, frozen=True, omit_defaults=True):

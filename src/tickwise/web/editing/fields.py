@@ -290,6 +290,8 @@ PLACE: Final = (
     FormField(name="limits.cpu_seconds", label="Processor time", input=Input.DURATION, placeholder="no limit"),
     FormField(name="limits.memory_bytes", label="Memory in bytes", input=Input.WHOLE, placeholder="no limit"),
     FormField(name="limits.processes", label="Processes", input=Input.WHOLE, placeholder="no limit"),
+    FormField(name="limits.disk_bytes", label="Work folder in bytes", input=Input.WHOLE, placeholder="no limit"),
+    FormField(name="limits.files", label="Files in it", input=Input.WHOLE, placeholder="no limit"),
     FormField(name="limits.output_bytes", label="Output in bytes", input=Input.WHOLE, placeholder="10485760"),
 )  # fmt: skip
 AFTER: Final = (

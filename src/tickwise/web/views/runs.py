@@ -224,9 +224,17 @@ def _first_lateness(details: RunDetails) -> float | None:
 
 
 def _usage(attempt: AttemptRow) -> str:
-    """The measured usage of an attempt in one line: `1.2 s CPU, 48.0 MB`; empty: none was measured."""
+    """The measured usage of an attempt in one line: `1.2 s CPU, 48.0 MB, 2.1 MB written`; empty: none was measured.
+    Disk and network are named where something went there."""
     cpu, memory = attempt.cpu_seconds, attempt.memory_bytes
     parts = ["" if cpu is None else f"{duration(cpu)} CPU", "" if memory is None else do_filesizeformat(memory)]
+    moved = (
+        (attempt.read_bytes, "read"),
+        (attempt.written_bytes, "written"),
+        (attempt.network_bytes, "network"),
+        (attempt.work_bytes, "work folder"),
+    )
+    parts += [f"{do_filesizeformat(size)} {what}" for size, what in moved if size]
     return ", ".join(part for part in parts if part)
 
 

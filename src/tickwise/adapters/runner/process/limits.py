@@ -1,4 +1,5 @@
-"""Holds processes to the limits of their tasks: processor time, memory, and the number of processes of the whole tree.
+"""Holds processes to the limits of their tasks: processor time, memory, and the number of processes of the whole tree;
+and the room that they take on a disk (`space`).
 
     control group   counts exactly and, for memory and processes, is the wall itself (`cgroups`, where there are any)
     the watch       looks at all limited tasks at a modest pace; without a group, sums up what it finds in /proc
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwise.adapters.runner.process.cgroups import Group, Resource
+from tickwise.adapters.runner.process.space.work_space import WorkSpace, file_wall
 from tickwise.adapters.runner.process.tree import Stat, Tree, members_of, present, stats
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import TaskLimits
@@ -57,6 +59,8 @@ class Watched:
     limits: TaskLimits
     exceeded: Callable[[str], None]
     """Told once, on the event loop, which limit was passed: the reason."""
+    space: WorkSpace | None = None
+    """Its room on a disk; None: that has no limit."""
     cpu_seconds: float = 0.0
     """The most that a look has found."""
     memory_bytes: int | None = None
@@ -83,7 +87,12 @@ class Watched:
     @property
     def needs_look(self) -> bool:
         """Some of its limits are counted by no group."""
-        return bool(_uncounted(self.limits, self.tree.group))
+        return self.space is not None or bool(_uncounted(self.limits, self.tree.group))
+
+    def last_verdict(self, cpu_seconds: float, status: int | None) -> str | None:
+        """The limit that it has passed, when nothing of it lives. `status`: None is a lost one. Blocking."""
+        found = None if self.space is None else self.space.last_look(status)
+        return self.verdict(cpu_seconds) or found
 
     def look(self, known: Mapping[int, Stat]) -> str | None:
         """Sum up the tree. Blocking."""
@@ -100,7 +109,8 @@ class Watched:
             shares = {pid: known[pid].resident_pages * _PAGE_BYTES for pid in members}
             if resident > limits.memory_bytes and _proportional_bytes(shares) > limits.memory_bytes:
                 return MEMORY_LIMIT
-        return self.verdict(sum(one.cpu_ticks for one in found) / _TICKS_A_SECOND)
+        passed = None if self.space is None else self.space.look(members)
+        return passed or self.verdict(sum(one.cpu_ticks for one in found) / _TICKS_A_SECOND)
 
 
 def _proportional_bytes(resident: Mapping[int, int]) -> int:
@@ -176,6 +186,9 @@ def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
 def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
     """Bound each process of a task of this user that has just been started and has done nothing yet. Blocking."""
     uncounted = _uncounted(limits, tree.group)
+    largest = file_wall(limits)
+    if largest is not None:
+        _wall(tree.leader, resource.RLIMIT_FSIZE, largest, largest)
     if limits.cpu_seconds is not None:
         seconds = math.ceil(limits.cpu_seconds) + CPU_WALL_SECONDS
         _wall(tree.leader, resource.RLIMIT_CPU, seconds, seconds + 1)

@@ -35,6 +35,7 @@ from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
+from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, login_of, may_be_warm, run_as_refused
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
@@ -47,6 +48,7 @@ from tickwise.adapters.runner.process.odd_endings import (
     unconfined,
     unknown_ending,
 )
+from tickwise.adapters.runner.process.outcome.task_usage import usage_of
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
     LostTask,
@@ -75,6 +77,7 @@ from tickwise.adapters.runner.process.sandbox.sandboxes import (
     set_up_error,
 )
 from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
+from tickwise.adapters.runner.process.space.work_space import bounded, space_of, temporary_folder
 from tickwise.adapters.runner.process.start import (
     PYTHON_SCRIPT,
     WORK,
@@ -102,7 +105,7 @@ from tickwise.adapters.runner.process.task_places import (
     work_root_for,
 )
 from tickwise.adapters.runner.process.task_starter import StarterLost, StartPauses, TaskStarter
-from tickwise.adapters.runner.process.task_users import TaskUser, TaskUsers, task_users
+from tickwise.adapters.runner.process.task_users import TaskUser, TaskUsers
 from tickwise.adapters.runner.process.tree import (
     MAX_KILL_SECONDS,
     Process,
@@ -116,7 +119,7 @@ from tickwise.adapters.runner.process.tree import (
     reap,
 )
 from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
-from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey, reason_against
+from tickwise.adapters.runner.process.warm.starts import WARM, WarmStarts, ZygoteKey
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest, Zygote
 from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
@@ -125,7 +128,6 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
-from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import STARTER_LOST
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
@@ -157,6 +159,7 @@ class ProcessRunner(SlotRunner):
         self._survivors = Survivors(self._threads, settings.clock)
         self._watch = LimitsWatch(self._threads, settings.clock)
         self._users: TaskUsers | None = None
+        self._named = NamedUsers(settings.run_as_users, settings.clock, self._threads)
         self._starter: TaskStarter | None = None
         self._starts = StartPauses(settings.clock)
         self._parents = TaskParents(self._threads, settings.clock)
@@ -175,11 +178,11 @@ class ProcessRunner(SlotRunner):
         settings = self._settings
         self._inherited = inherited_environment(settings.pass_environment)
         root = settings.work_root
-        self._users = await self._in_thread(task_users, settings.run_tasks_as, root)
+        self._users = await self._in_thread(self._named.users_besides, settings.run_tasks_as, root)
         if self._users is not None:
             try:
-                root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
-                self._task_python = python = await self._in_thread(python_for, self._users.any_of_them())
+                root = await self._in_thread(work_root_for, self._users.least_of_them(), root)
+                self._task_python = python = await self._in_thread(python_for, self._users.least_of_them())
             except OSError as error:
                 raise Misconfigured(f"the folders of tasks that run as other users cannot be made: {error}") from error
         self._folder = await WorkFolder.open(
@@ -221,7 +224,7 @@ class ProcessRunner(SlotRunner):
             return
         root = environments.root
         if self._users is not None:
-            root = await self._in_thread(work_root_for, self._users.any_of_them(), root)
+            root = await self._in_thread(work_root_for, self._users.least_of_them(), root)
         processes = TaskProcesses(
             folder=folder,
             threads=self._threads,
@@ -251,6 +254,7 @@ class ProcessRunner(SlotRunner):
         starter, self._starter = self._starter, None
         if starter is not None:
             await self._in_thread(starter.close)
+        await self._in_thread(self._named.close)
         if folder is not None:
             await self._in_thread(folder.close)
         python, self._task_python = self._task_python, None
@@ -265,7 +269,11 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         if self._starts.pause_left_seconds() > 0.0:
             return ()
-        return self._labels
+        return (*self._labels, *self._named.labels())
+
+    def launch(self, assignments: Sequence[Assignment]) -> None:
+        most = self._settings.task_disk_bytes
+        super().launch(assignments if most is None else [bounded(each, most) for each in assignments])
 
     def prepare(self, assignment: Assignment) -> None:
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
@@ -283,6 +291,9 @@ class ProcessRunner(SlotRunner):
         lack = self._sandboxes.refusal(assignment)
         if lack is not None:
             return unconfined(lack, self._now())
+        named = assignment.confinement.run_as is not None
+        if named and (refused := await self._in_thread(self._named.look_up, assignment)) is not None:
+            return run_as_refused(refused, self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):
             return text
@@ -353,7 +364,7 @@ class ProcessRunner(SlotRunner):
         is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
         return TaskEnd(
             reaped=reaped_within(attempt.assignment, reaped),
-            usage=_usage(reaped),
+            usage=usage_of(reaped),
             result=None,
             is_foreign=is_foreign,
             version=None,
@@ -380,6 +391,8 @@ class ProcessRunner(SlotRunner):
             if end.found is None:
                 remove_folder(folder)
                 end = end._replace(is_tidy=True)
+            else:
+                end = end._replace(usage=usage_of(reaped, left=end.found))
         except Exception as error:  # noqa: BLE001  # raised in the loop
             return output, error
         return output, end
@@ -402,8 +415,8 @@ class ProcessRunner(SlotRunner):
 
     def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        user = None if self._users is None else self._users.of(assignment.namespace).name
-        fault = not_started(assignment.task, error, user=user)
+        user = self._user_of(assignment)
+        fault = not_started(assignment.task, error, user=None if user is None else user.name)
         return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
     def _no_environment(self, attempt: Attempt, failure: NoEnvironment) -> Ending:
@@ -452,7 +465,7 @@ class ProcessRunner(SlotRunner):
             if assignment.confinement.isolation is Isolation.PROCESS:
                 warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
-        environment |= task.get("env", {})
+        environment |= temporary_folder(folder, assignment.limits) | task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
@@ -466,7 +479,7 @@ class ProcessRunner(SlotRunner):
             places=self._folder.places,
             group_name=f"{marks.name}-{number}",
             user=user,
-            starter=self._starter,
+            starter=self._named.starter_of(user, self._starter),
             has_groups=self._has_groups,
             others=self._leaders,
             warm=warm,
@@ -488,13 +501,14 @@ class ProcessRunner(SlotRunner):
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
-            environment["PATH"] = self._path
+            environment |= login_of(user) if user.is_named else {"PATH": self._path}
         environment |= python.variables(environment["PATH"])
         return environment
 
     def _user_of(self, assignment: Assignment) -> TaskUser | None:
         """The user that a task runs as; None: the executor's own."""
-        return None if self._users is None else self._users.of(assignment.namespace)
+        named = self._named.of(assignment)
+        return named if named is not None or self._users is None else self._users.of(assignment.namespace)
 
     # ---------------------------------------------------------------------------------------- short tasks
 
@@ -559,7 +573,7 @@ class ProcessRunner(SlotRunner):
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)
         zygote = None
-        if text.source is not None and reason_against(task) is None:
+        if text.source is not None and may_be_warm(assignment):
             zygote = self._ready_zygote(interpreter, python, environment)
             if zygote is None:
                 return None  # one is to be made, perhaps, and perhaps this script waits for it
@@ -620,7 +634,7 @@ class ProcessRunner(SlotRunner):
         """The zygote that a script is forked from; None: it starts cold. `environment`: without the task's own."""
         task, warm = assignment.task, self._warm
         assert warm is not None
-        if reason_against(task) is not None:
+        if not may_be_warm(assignment):
             return None
         uid, prefix = os.geteuid(), None
         program = interpreter.program
@@ -641,12 +655,13 @@ class ProcessRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- watch
 
-    def _watched(self, attempt: Attempt, tree: Tree) -> Watched | None:
+    def _watched(self, attempt: Attempt, tree: Tree, folder: Path) -> Watched | None:
         limits = limits_around(attempt.assignment)
         if limits.is_free:
             return None
         grace = self._settings.kill_grace_seconds
-        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace))
+        space = space_of(folder, WORK, limits, self._settings.clock)
+        return Watched(tree, limits, lambda reason: attempt.end_early(reason, grace), space)
 
     async def _until_gone(self, attempt: Attempt, spawned: Spawned, folder: Path, text: TaskText) -> TaskEnd | None:
         """Wait for its end, or bring it about; then nothing of it lives, and it is reaped.
@@ -655,7 +670,7 @@ class ProcessRunner(SlotRunner):
         """
         tree, settings = spawned.tree, self._settings
         loop = asyncio.get_running_loop()
-        watched = self._watched(attempt, tree)
+        watched = self._watched(attempt, tree, folder)
         pump = OutputPump(loop, spawned.output, attempt, settings.kill_grace_seconds)
         limit = attempt.assignment.timeout_seconds
         left = limit and max(0.0, limit - spawned.age_seconds)
@@ -698,7 +713,7 @@ class ProcessRunner(SlotRunner):
             if watched is not None:
                 reason = await self._last_look(watched, reaped, reason)
             found = await self._in_thread(self._looked_at, attempt, folder, reaped, text)
-            found = found._replace(usage=_usage(reaped, watched))
+            found = found._replace(usage=usage_of(reaped, watched, found.found))
         else:
             return None
         # The last output may be what passes the limit, after the process has ended by itself.
@@ -725,7 +740,8 @@ class ProcessRunner(SlotRunner):
         """The reason of the end by the final counts: a limit counts as exceeded even if the process was quicker than
         its watcher."""
         seconds = 0.0 if reaped is None else reaped.cpu_seconds or 0.0
-        exceeded = await self._in_thread(watched.verdict, seconds)
+        status = None if reaped is None else reaped.status
+        exceeded = await self._in_thread(watched.last_verdict, seconds, status)
         reason = exceeded if reason is None else reason
         group = watched.tree.group
         for _ in range(GROUP_TRIES):
@@ -777,18 +793,10 @@ class ProcessRunner(SlotRunner):
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:
-        return os.geteuid() if self._users is None else self._users.of(attempt.assignment.namespace).uid
+        user = self._user_of(attempt.assignment)
+        return os.geteuid() if user is None else user.uid
 
 
 def _mark(folder: Path) -> bytes:
     """The mark of one attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead."""
     return f"{RESULT_VARIABLE}={folder}/".encode()
-
-
-def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsage | None:
-    """The usage of a task by its end and by its control group, if it has one; None: nothing of it is known."""
-    cpu, memory = (None, None) if reaped is None else (reaped.cpu_seconds, reaped.memory_bytes)
-    if watched is not None:
-        cpu = max(cpu or 0.0, watched.cpu_seconds) if cpu is not None or watched.cpu_seconds else None
-        memory = memory if watched.memory_bytes is None else watched.memory_bytes
-    return None if cpu is None and memory is None else ResourceUsage(cpu, memory)

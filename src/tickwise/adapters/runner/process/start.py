@@ -26,6 +26,7 @@ import structlog
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.limits import set_walls
+from tickwise.adapters.runner.process.space.work_space import file_wall_in_shell
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -103,7 +104,12 @@ class Start:
     def tree_of(self, process: Process, since: Moment, *, group: Group | None = None) -> Tree:
         """The marks by which a started process tree is found again."""
         all_stopped = None
-        if self.user is not None and self.starter is not None and self.user.uid != os.geteuid():
+        if (
+            self.user is not None
+            and self.starter is not None
+            and self.user.uid != os.geteuid()
+            and not self.user.is_named
+        ):
             all_stopped = partial(self.starter.all_stopped, self.user.uid)
         return Tree(
             process=process,
@@ -261,7 +267,8 @@ def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     group = make_group(start.places, start.group_name, start.limits)
     theirs, ours = os.pipe()
     try:
-        process = _started(start, [SHELL, "-c", GATE, "tickwise-gate", *start.arguments], output, stdin=theirs)
+        gate = f"{file_wall_in_shell(start.limits)}{GATE}"
+        process = _started(start, [SHELL, "-c", gate, "tickwise-gate", *start.arguments], output, stdin=theirs)
     except BaseException:
         os.close(ours)
         if group is not None:

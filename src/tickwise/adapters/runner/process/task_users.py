@@ -59,6 +59,8 @@ class TaskUser(NamedTuple):
     home: Path | None
     """None: the operator gave it none; the runner makes one."""
     name: str
+    is_named: bool = False
+    """An account that a job names: it may run more than tasks, and its home may not be there."""
 
     def arguments(self) -> UserArguments:
         """For `subprocess`."""
@@ -79,8 +81,10 @@ class _Numbers:
 class TaskUsers:
     """The users of one executor's tasks; only where they are not its own."""
 
-    def __init__(self, fixed: TaskUser | None, numbers: _Numbers, work_root: Path) -> None:
+    def __init__(self, fixed: TaskUser | None, numbers: _Numbers, work_root: Path, *, named: bool = False) -> None:
+        """`named`: jobs may name other users besides."""
         self._fixed = fixed
+        self._named = named
         self._numbers = numbers
         self._work_root = work_root
         self._by_namespace: dict[str, TaskUser] = {}
@@ -98,8 +102,12 @@ class TaskUsers:
         return self._fixed is not None
 
     def any_of_them(self) -> TaskUser:
-        """One to try with what all of them must be able to do."""
+        """One to try with what all of them must be able to do, but those that jobs name."""
         return self._fixed or self._user(self._numbers.nth(0))
+
+    def least_of_them(self) -> TaskUser:
+        """One that can do no more than any of them: where jobs name users, one that owns nothing."""
+        return self._user(self._numbers.nth(0)) if self._named else self.any_of_them()
 
     def _made(self, namespace: str) -> TaskUser:
         salt = os.fsencode(self._work_root)
@@ -127,8 +135,9 @@ class TaskUsers:
         return TaskUser(uid, uid, (), None, f"tickwise-{uid}")
 
 
-def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
-    """The users that tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`.
+def task_users(said: str | None, work_root: Path, *, named: bool = False) -> TaskUsers | None:
+    """The users that tasks run as; None: the executor's own user. `said` is the setting `run_tasks_as`. `named`: jobs
+    may name users besides, so an executor that is root must be able to change the user.
 
     Blocking: it tries. Raises `Misconfigured` if tasks cannot be run as the setting says, or if that would be root
     without the operator's word.
@@ -137,7 +146,9 @@ def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
     if said is not None and (said == ROOT or _is_own(said, own)):
         if said == ROOT and own != 0:
             raise Misconfigured(f"run_tasks_as is root, and this executor is not; unset {SETTING}")
-        return None
+        if own != 0 or not named:
+            return None
+        said = ROOT
     if own != 0:
         if said is None:
             return None
@@ -146,8 +157,8 @@ def task_users(said: str | None, work_root: Path) -> TaskUsers | None:
             f"start the executor as {said} itself, or unset {SETTING}"
         )
     fixed = None if said is None else _account(said)
-    users = TaskUsers(fixed, _numbers(), work_root)
-    wrong = _failure(users.any_of_them())
+    users = TaskUsers(fixed, _numbers(), work_root, named=named)
+    wrong = _failure(users.least_of_them())
     if wrong is not None:
         raise Misconfigured(
             f"tasks are not run as root, and this executor cannot run them as another user ({wrong}). Give it the "

@@ -484,10 +484,37 @@ class Reaped(NamedTuple):
     """Its own, with that of all descendants that were waited for; None: other code took it."""
     memory_bytes: int | None = None
     """The peak of it, or of one of them that was larger; None: it is not known."""
+    disk: DiskBytes | None = None
+    """Of it and of those that were waited for; None: it is not known."""
+
+
+class DiskBytes(NamedTuple):
+    """The bytes that processes moved from and to disks; what the page cache served or still holds back is not among
+    them."""
+
+    read: int
+    written: int
+
+
+def disk_bytes_of(pid: int) -> DiskBytes | None:
+    """The bytes of a process, alive or a zombie, with those that it has waited for; None: the kernel does not say.
+    Blocking: 20 µs."""
+    try:
+        lines = _content(f"/proc/{pid}/io").splitlines()
+        counts = {name: int(count) for name, _, count in (line.partition(b":") for line in lines)}
+        return DiskBytes(counts[b"read_bytes"], counts[b"write_bytes"])
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 def reap(process: Process) -> Reaped | None:
     """Take the exit status of a process that has ended; None if it is lost with its starter. Blocking."""
+    disk = disk_bytes_of(process.pid) if _holds_number(process) else None
+    found = _reap(process)
+    return found if found is None or disk is None else found._replace(disk=disk)
+
+
+def _reap(process: Process) -> Reaped | None:
     if not isinstance(process, subprocess.Popen):
         return process.reap()
     try:

@@ -97,7 +97,5 @@ def attempt_row(run: RunRecord, state: RunState, report: Report) -> AttemptRow:
         ended_at=report.ended,
         reason=report.reason,
         error=report.error,
-        cpu_seconds=report.usage.cpu_seconds,
-        memory_bytes=report.usage.memory_bytes,
-        output_bytes=report.usage.output_bytes,
+        **report.usage._asdict(),
     )

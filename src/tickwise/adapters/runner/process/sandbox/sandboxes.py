@@ -96,9 +96,12 @@ class Sandboxes:
             yield start
             return
         plan = self._plan(start, needs)
+        if start.limits.disk_bytes is not None:
+            most = plan.sizes._replace(tmp=min(plan.sizes.tmp, start.limits.disk_bytes))
+            plan = replace(plan, sizes=most)
         _must_be_shown(start, plan)
         network = needs.network
-        environment = {**start.environment, "HOME": HOME, **_said(needs.assignment, "HOME")}
+        environment = {**start.environment, "HOME": plan.home, **_said(needs.assignment, "HOME")}
         if network is not None:
             environment |= {**network.variables, **_said(needs.assignment, *network.variables)}
         with ExitStack() as opened:
@@ -125,6 +128,9 @@ class Sandboxes:
     def _plan(self, start: Start, needs: SandboxNeeds) -> SandboxPlan:
         task, folder = needs.assignment.task, str(needs.folder)
         found = [Mount(folder, folder, is_writable=True)]
+        home = self._own_home(start.user)
+        if home is not None:
+            found.append(Mount(home, home, is_writable=True))
         directory = task.get("directory")
         if directory is not None:
             self._check_directory(directory)
@@ -146,8 +152,8 @@ class Sandboxes:
         found.sort(key=lambda mount: (len(mount.target), mount.is_writable))
         return SandboxPlan(
             work=str(start.work),
-            home=HOME,
-            etc=self.etc.of(person_of(start.user)),
+            home=home or HOME,
+            etc=self.etc.of(person_of(start.user)._replace(home=home or HOME)),
             mounts=tuple(found),
             # With a list it shares that of the program around it, which is one of its own.
             shares_network=needs.assignment.confinement.allow_network is True or needs.network is not None,
@@ -174,6 +180,17 @@ class Sandboxes:
                 or any(_is_within(path, str(each)) for each in self.private)
             ):
                 raise PermissionError(errno.EACCES, NOT_SHOWN, directory)
+
+    def _own_home(self, user: TaskUser | None) -> str | None:
+        """The home of a user that the job names, which its sandbox shows; None: one in memory, as for all others."""
+        if user is None or not user.is_named or user.home is None:
+            return None
+        home = str(user.home)
+        try:
+            self._check_directory(home)
+            return home if os.stat(home).st_uid == user.uid else None
+        except OSError:  # it is not there, or holds more than a user's own files
+            return None
 
     def _holds_private(self, path: str) -> bool:
         return any(_is_within(str(each), path) for each in self.private)

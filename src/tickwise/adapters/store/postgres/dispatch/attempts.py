@@ -34,7 +34,7 @@ _RELEASED: Final = frozenset({CODES[RunState.RETRYING], _QUEUED})
 _FOLLOWED: Final = frozenset({_SUCCESS, _FAILED})
 _OUTCOMES: Final = _RELEASED | {_SUCCESS, _FAILED, _CANCELLED, _SKIPPED}
 
-_NO_COLUMNS: Final = (None, None, None)
+_NO_COLUMNS: Final = (None,) * len(NOT_MEASURED)
 
 _FIELDS: Final = len(Claimed._fields)
 _RUN: Final = Claimed._fields.index("run_id")

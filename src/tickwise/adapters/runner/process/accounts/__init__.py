@@ -1,0 +1,1 @@
+"""The system users that jobs name (`run_as`)."""

@@ -1,0 +1,1 @@
+"""The resources that a task of which nothing lives has used."""

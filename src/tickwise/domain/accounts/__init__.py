@@ -1,0 +1,1 @@
+"""The system users that jobs may name."""
