@@ -40,6 +40,7 @@ from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
+from tickwise.domain.capacities import read_resources, read_size
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
@@ -429,6 +430,8 @@ def make_executor(runtime: Runtime) -> Service:
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
             labels=settings.labels,
+            resources=read_resources(settings.resources),
+            memory_bytes=_memory_bytes(settings.memory),
             namespaces=settings.executor_namespaces,
             slots=settings.slots,
             lease_seconds=settings.lease_seconds,
@@ -449,6 +452,16 @@ def make_executor(runtime: Runtime) -> Service:
     runtime.metrics.watch_slots(executor.slots)
     runtime.metrics.watch_host(HostMeter().read)
     return executor
+
+
+def _memory_bytes(said: str | None) -> int | None:
+    """The memory that runs may reserve: as the settings say, or as much as this process may use; None: unknown."""
+    if said is not None:
+        return read_size(said)
+    try:
+        return HostMeter().read().memory_limit_bytes
+    except OSError:
+        return None
 
 
 def make_recorders(runtime: Runtime) -> list[Service]:

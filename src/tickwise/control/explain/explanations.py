@@ -13,6 +13,7 @@ from tickwise.control.times import written
 from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
+from tickwise.domain.capacities import Demand, demand_of
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.schedule import Schedule
@@ -112,6 +113,8 @@ class Because(StrEnum):
     WAITING_NOT_OFFERED = "waiting_not_offered"
     WAITING_PRIORITY = "waiting_priority"
     WAITING_EXECUTORS_BUSY = "waiting_executors_busy"
+    WAITING_CAPACITY = "waiting_capacity"
+    """Counted resources or memory that a run holds are in use."""
     WAITING_BACKOFF = "waiting_backoff"
     WAITING_SLOT = "waiting_slot"
     """As many runs go on as its concurrency limit allows."""
@@ -215,6 +218,7 @@ class ConditionName(StrEnum):
     PREDECESSOR = "predecessor"
     EXECUTOR = "executor"
     SLOTS = "slots"
+    CAPACITY = "capacity"
 
 
 class Condition(NamedTuple):
@@ -319,6 +323,12 @@ class RunFacts:
             Trigger.SEQUENCE: "the run that a sequence started at",
         }
         return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
+
+    @property
+    def demand(self) -> Demand | None:
+        """The counted capacities that it holds while it runs; None: none, or its job is gone."""
+        plan = self.plan
+        return None if plan is None else demand_of(plan.resources, plan.limits.memory_bytes)
 
     def stop_at(self, instant: float) -> Stop | None:
         """The stop that holds back the job of the run at an instant: of several, the one that ends last."""

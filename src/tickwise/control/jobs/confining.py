@@ -1,7 +1,7 @@
 """From the fields of a body to what surrounds its task, and the labels that an executor must offer for it.
 
     isolation · allow_network · run_as · resources ──► Confinement ──► fields of the definition
-                                                                 └──► labels of the lane
+                               limits.memory_bytes ──┘           └──► labels of the lane
 
 The isolation of a `python` or `shell` job is decided once, when it is created, and stored: it never changes because
 executors come or go.
@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
-from tickwise.documents.definition import Definition
+from tickwise.documents.definition import Definition, Limits
+from tickwise.domain.capacities import Demand, check_resources, demand_of, needed_of_memory
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
     ISOLATED_KINDS,
@@ -25,7 +26,6 @@ from tickwise.domain.confinement import (
     Confinement,
     Isolation,
     Network,
-    check_resources,
     check_user,
     needed_labels,
     read_destination,
@@ -48,6 +48,8 @@ class Confined(NamedTuple):
     labels: tuple[str, ...]
     """That an executor must offer."""
     warnings: tuple[str, ...] = ()
+    demand: Demand | None = None
+    """The counted capacities that each run holds."""
 
 
 NOTHING: Final = Confined({}, ())
@@ -57,40 +59,59 @@ _DEFAULTS: Final[Mapping[str, Any]] = {**PLAIN._asdict(), "resources": {}}
 def confine(body: JobBody, kind: str, serving: Serving, queue: str, namespace: str) -> Confined:
     """Of a new job. Raises `Invalid`."""
     if kind not in ISOLATED_KINDS and _said(body) == _NOTHING:
-        return NOTHING
+        return _confined(PLAIN, body.limits, {}) if body.limits else NOTHING
     found = _merged(body, PLAIN)
     warnings: tuple[str, ...] = ()
     if kind in ISOLATED_KINDS and body.isolation in (UNSET, None):
         isolation, warnings = _usual(found, serving, queue, namespace)
         found = found._replace(isolation=isolation)
     _check(found, kind)
-    return Confined(_fields(found), needed_labels(found), warnings)
+    return _confined(found, body.limits or None, _fields(found), warnings)
 
 
 def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
     """Of a job that is changed: what is not sent stays, as far as its kind of task can have it. Raises `Invalid`."""
     before = confinement_of(old)
+    limits = old.limits if body.limits is UNSET else body.limits
     if _said(body) == _NOTHING and (before == PLAIN or kind in ISOLATED_KINDS):
-        return Confined({}, needed_labels(before))
+        return _confined(before, limits or None, {})
     if kind not in ISOLATED_KINDS:
         before = Confinement(resources=before.resources)
     found = _merged(body, before)
     _check(found, kind)
-    return Confined({**_DEFAULTS, **_fields(found)}, needed_labels(found))
+    return _confined(found, limits or None, {**_DEFAULTS, **_fields(found)})
 
 
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:
     """Check what a definition says as if a body had said it; the labels that it needs. Raises `Invalid`."""
     found = confinement_of(definition)
-    if found == PLAIN:
-        return ()
-    _check(found, kind)
-    return needed_labels(found)
+    if found != PLAIN:
+        _check(found, kind)
+    return _labels(found, definition.limits)
 
 
 def confinement_of(definition: Definition) -> Confinement:
     """What a stored job's task is surrounded by."""
     return Confinement(definition.isolation, definition.allow_network, definition.run_as, definition.resources)
+
+
+def _confined(
+    found: Confinement, limits: Limits | None, fields: dict[str, Any], warnings: tuple[str, ...] = ()
+) -> Confined:
+    demand = demand_of(found.resources, None if limits is None else limits.memory_bytes)
+    return Confined(fields, _labels(found, limits), warnings, demand)
+
+
+def _labels(found: Confinement, limits: Limits | None) -> tuple[str, ...]:
+    """The labels that an executor must offer; memory that is limited is reserved."""
+    memory = None if limits is None else limits.memory_bytes
+    labels = needed_labels(found)
+    return labels if memory is None else (*labels, *needed_of_memory(memory))
+
+
+def demand_of_job(definition: Definition) -> Demand | None:
+    """The counted capacities that a run of this job holds; None: none."""
+    return demand_of(definition.resources, definition.limits.memory_bytes)
 
 
 def _fields(found: Confinement) -> dict[str, Any]:

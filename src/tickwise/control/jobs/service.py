@@ -14,6 +14,7 @@ from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
+from tickwise.control.jobs.confining import demand_of_job
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
@@ -230,7 +231,7 @@ def _unserved(row: JobRow, definition: Definition, serving: Serving) -> tuple[st
     """The warning about runs that no active executor can take; of a job that is over, about its function alone."""
     function = function_of(row, definition)
     if row.status in _GOES_ON:
-        passing = serving.missing(row.lane, function, row.namespace)
+        passing = serving.missing(row.lane, function, row.namespace, demand_of_job(definition))
     else:
         passing = not_offered(function, serving.functions)
     return () if passing is None else (passing,)

@@ -31,7 +31,7 @@ from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import NO_TEXT, Check, JobRow, RunQuery, Store, Violation
 from tickwise.roles.scheduler.fires import read_plan
 from tickwise.roles.shared.health import InvariantPass
-from tickwise.roles.shared.served_queues import unserved_lane
+from tickwise.roles.shared.served_queues import unserved_lane, waits_for_capacity
 from tickwise.roles.shared.service import Telemetry
 
 PAGE: Final = 500
@@ -258,6 +258,8 @@ class Healing:
             if place not in missing:
                 missing[place] = None if lane is None else unserved_lane(lane, active, namespace)
             why = missing[place]
+            if why is None and lane is not None and waits_for_capacity(lane, active, namespace):
+                continue
             if why is None:
                 claimable.append(violation)
             elif self._is_news(Check.CLAIMED_IN_TIME, f"{violation.namespace} {why}"):

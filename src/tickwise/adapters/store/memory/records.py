@@ -5,11 +5,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+from tickwise.domain.capacities import Capacity
 from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
@@ -336,6 +337,7 @@ class ExecutorRecord:
     lease_until: float
     gone_at: float | None = None
     held: dict[UUID, RunRecord] = field(default_factory=dict)
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
     differs: int = 0
     differing_since: float | None = None
 
