@@ -83,6 +83,12 @@ def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(label for label in labels if label.startswith(OFFERED_PREFIXES)))
 
 
+def is_below_sandbox(requires: Iterable[str]) -> bool:
+    """Check whether the labels of a lane are those of tasks that could be in a sandbox and are not."""
+    labels = frozenset(requires)
+    return SANDBOX_LABEL not in labels and not labels.isdisjoint(f"task:{kind}" for kind in ISOLATED_KINDS)
+
+
 def own_labels(labels: Iterable[str]) -> list[str]:
     """The labels of an executor that its operator gave it: those with a colon are Tickwise's own."""
     return [label for label in labels if ":" not in label]

@@ -91,6 +91,12 @@ def _of_run(facts: RunFacts) -> Iterator[_Finding]:
         if origin is not None:
             words += f" of the job {origin[1]!r}, which ended as {origin[0].state.value}"
         yield _Finding(ConditionName.PREDECESSOR, True, words, data={"run_ids": [str(run.origin)]})
+    if facts.demands_sandbox:
+        met = not facts.is_below_floor
+        words = "its namespace demands isolation sandbox of python and shell tasks (min_isolation), and it "
+        words += "has it, or is of another kind" if met else "is a plain process"
+        change = "its job is changed to isolation sandbox, or the demand of its namespace is lifted"
+        yield _Finding(ConditionName.ISOLATION, met, words, change, {"min_isolation": "sandbox"})
     yield from _executors(facts)
 
 

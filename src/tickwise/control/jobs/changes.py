@@ -192,7 +192,7 @@ class JobChanges:
         name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
-        confined = reconfine(body, task.kind, old)
+        confined = reconfine(body, task.kind, old, scene.floor)
         where = lane(body, task, scene.serving.functions, row.lane, confined.labels)
         fields = _changes(body, old, resolved, changed) | confined.fields
         fields |= successors(body, row.job_id, name, scene.successors)

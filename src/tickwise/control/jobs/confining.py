@@ -27,14 +27,24 @@ from tickwise.domain.confinement import (
     Isolation,
     Network,
     check_user,
+    is_below_sandbox,
     needed_labels,
     read_destination,
 )
 from tickwise.domain.errors import Invalid
+from tickwise.domain.model import Lane
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.PROCESS
 """The isolation of a new job while no active executor serves its queue."""
+BELOW_FLOOR: Final = (
+    "the namespace demands isolation sandbox of python and shell tasks (min_isolation), and this is a plain process; "
+    "send isolation sandbox"
+)
+BELOW_FLOOR_WAITS: Final = (
+    "its namespace demands isolation sandbox of python and shell tasks (min_isolation), and it is a plain process: no "
+    "executor starts its runs, and they wait; change it to isolation sandbox"
+)
 _FIELDS: Final = ("isolation", "allow_network", "run_as", "resources")
 _NOTHING: Final = (UNSET,) * len(_FIELDS)
 _said: Final = attrgetter(*_FIELDS)
@@ -56,30 +66,47 @@ NOTHING: Final = Confined({}, ())
 _DEFAULTS: Final[Mapping[str, Any]] = {**PLAIN._asdict(), "resources": {}}
 
 
-def confine(body: JobBody, kind: str, serving: Serving, queue: str, namespace: str) -> Confined:
-    """Of a new job. Raises `Invalid`."""
+def confine(
+    body: JobBody, kind: str, serving: Serving, queue: str, namespace: str, floor: Isolation = Isolation.PROCESS
+) -> Confined:
+    """Of a new job. `floor`: the least isolation that its namespace demands. Raises `Invalid`."""
     if kind not in ISOLATED_KINDS and _said(body) == _NOTHING:
         return _confined(PLAIN, body.limits, {}) if body.limits else NOTHING
     found = _merged(body, PLAIN)
     warnings: tuple[str, ...] = ()
     if kind in ISOLATED_KINDS and body.isolation in (UNSET, None):
-        isolation, warnings = _usual(found, serving, queue, namespace)
+        isolation, warnings = (floor, ()) if floor is Isolation.SANDBOX else _usual(found, serving, queue, namespace)
         found = found._replace(isolation=isolation)
     _check(found, kind)
+    check_floor(found, kind, floor)
     return _confined(found, body.limits or None, _fields(found), warnings)
 
 
-def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
-    """Of a job that is changed: what is not sent stays, as far as its kind of task can have it. Raises `Invalid`."""
+def reconfine(body: JobBody, kind: str, old: Definition, floor: Isolation = Isolation.PROCESS) -> Confined:
+    """Of a job that is changed: what is not sent stays, as far as its kind of task can have it. `floor` as for a new
+    job. Raises `Invalid`."""
     before = confinement_of(old)
     limits = old.limits if body.limits is UNSET else body.limits
     if _said(body) == _NOTHING and (before == PLAIN or kind in ISOLATED_KINDS):
+        check_floor(before, kind, floor)
         return _confined(before, limits or None, {})
     if kind not in ISOLATED_KINDS:
         before = Confinement(resources=before.resources)
     found = _merged(body, before)
     _check(found, kind)
+    check_floor(found, kind, floor)
     return _confined(found, limits or None, {**_DEFAULTS, **_fields(found)})
+
+
+def check_floor(found: Confinement, kind: str, floor: Isolation) -> None:
+    """Raises `Invalid` for a task below the least isolation of its namespace."""
+    if floor is Isolation.SANDBOX and kind in ISOLATED_KINDS and found.isolation is not Isolation.SANDBOX:
+        raise Invalid(BELOW_FLOOR, pointer="/isolation", code="isolation_below_minimum")
+
+
+def is_below(lane: Lane, floor: Isolation) -> bool:
+    """Check whether runs of this lane are below the least isolation of their namespace: no executor claims them."""
+    return floor is Isolation.SANDBOX and is_below_sandbox(lane.requires)
 
 
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:
