@@ -218,7 +218,7 @@ class Settings(ScriptSettings):
     memory: str | None = _setting(
         None,
         "The memory of an executor that runs with `limits.memory_bytes` reserve while they run, such as `8GB`. Unset: "
-        "the limit of its control group, or the memory of its machine. A job that needs more than that never runs here.",
+        "the limit of its control group, or the memory of its machine. A job that needs more never runs there.",
         check=read_size,
         form="a size such as 8GB or 512MB",
     )

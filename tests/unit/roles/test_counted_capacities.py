@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID, uuid4
@@ -36,11 +37,15 @@ class CountedRig(Rig):
     def __init__(self, memory_bytes: int | None = None, *, slots: int = 16, **resources: int) -> None:
         super().__init__(resources=resources, memory_bytes=memory_bytes, slots=slots)
         self.claims: list[ClaimRequest] = []
+        self.given: list[UUID] = []
+        """The runs that the store gave, each time."""
         claim = self.store.attempts.claim
 
         async def counted(request: ClaimRequest) -> Any:
+            rows = await claim(request)
             self.claims.append(request)
-            return await claim(request)
+            self.given += [row.run_id for row in rows]
+            return rows
 
         self.store.attempts.claim = counted  # type: ignore[method-assign]  # counts them
 
@@ -56,8 +61,6 @@ class CountedRig(Rig):
             body["limits"] = {"memory_bytes": memory_bytes}
         labels = [*needed_of_resources(resources), *(needed_of_memory(memory_bytes) if labelled else [])]
         lane = Lane(requires=tuple(sorted(["task:scripted", *labels])), priority=priority)
-        import json
-
         job = self.make.job(definition=json.dumps(body), task_kind="scripted", lane=lane)
         await self.store.jobs.add([job])
         return job
@@ -190,15 +193,11 @@ async def test_memory_that_is_full_is_not_asked_for_again_and_again() -> None:
     jobs = [await rig.add(2 * GB) for _ in range(5)]
     await rig.tick()
     await rig.tick(LATER_SECONDS)
-    rows = [await rig.row(job) for job in jobs]
-    assert 1 == [row.state for row in rows].count(RunState.DISPATCHED) + [row.state for row in rows].count(
-        RunState.RUNNING
-    )
-    tokens = rig.store.state.fence if hasattr(rig.store, "state") else None
-    for _ in range(20):
+    before = len(rig.given)
+    for _ in range(40):
         await rig.tick(0.1)
-    assert tokens == (rig.store.state.fence if hasattr(rig.store, "state") else None)
-    assert 1 == len(rig.runner.running)
+    assert len(rig.given) - before <= 1, "one look at the run that is remembered"
+    assert [1, 4] == [len(rig.runner.running), len([each for each in jobs if each.run_id not in rig.runner.running])]
 
 
 async def test_runs_that_hold_a_resource_are_claimed_one_at_a_time() -> None:
@@ -300,11 +299,12 @@ async def test_a_run_that_needs_more_than_this_executor_has_goes_back_for_others
     await rig.tick()
     row = await rig.row(too_large)
     assert (RunState.QUEUED, None) == (row.state, row.executor)
-    before = len(rig.claims)
-    for _ in range(10):
+    before = len(rig.given)
+    for _ in range(50):
         await rig.tick(0.1)
-    assert len(rig.claims) - before <= 30
-    assert UNOFFERED_SECONDS == 10.0
+    assert before == len(rig.given), "it is for others for a while"
+    await rig.tick(UNOFFERED_SECONDS)
+    assert len([run_id for run_id in rig.given if run_id == too_large.run_id]) in (1, 2)
 
 
 async def test_runs_of_jobs_stored_before_memory_was_reserved_do_not_spin() -> None:
@@ -312,11 +312,11 @@ async def test_runs_of_jobs_stored_before_memory_was_reserved_do_not_spin() -> N
     rig = await CountedRig(2 * GB).begin()
     jobs = [await rig.add(2 * GB, labelled=False) for _ in range(3)]
     await rig.tick()
-    given: list[int] = []
-    for _ in range(20):
+    before = len(rig.given)
+    for _ in range(50):
         await rig.tick(0.1)
-        given.append(len(rig.claims))
     assert 1 == len(rig.runner.running)
+    assert len(rig.given) - before <= 2 * 5.0 / (LATER_SECONDS - 1.5), "each is asked for seldom"
     for _ in range(30):
         for run_id in [*rig.runner.running]:
             rig.runner.end(run_id)
@@ -338,14 +338,12 @@ async def test_urgent_runs_without_a_resource_do_not_wait_for_those_with_one() -
     assert [high.run_id, middle.run_id, low.run_id] == order
 
 
-async def test_an_executor_that_counts_nothing_makes_one_claim_as_before() -> None:
-    """A claim path for runs without confinement has no new statement."""
+async def test_an_executor_without_resources_makes_one_claim_as_before() -> None:
+    """Claims for runs without confinement cost no further statement, while the memory is not full."""
     rig = await CountedRig(8 * GB).begin()
     await rig.add()
-    before = len(rig.claims)
     await drive(rig.clock, rig.executor._claim_loop.step())
-    assert 1 + 1 == len(rig.claims) - before or 1 == len(rig.claims) - before
-    assert all(claim.runs is None for claim in rig.claims)
+    assert [(16, None)] == [(claim.limit, claim.runs) for claim in rig.claims]
 
 
 async def test_heartbeats_say_what_is_held() -> None:

@@ -288,9 +288,7 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
     if facts.job is not None:
         offered = {name for each in facts.active for name in each.functions}
         missing = not_offered(facts.function, frozenset(offered))
-        missing = missing or unserved(
-            facts.job.lane, facts.function, facts.active, facts.job.namespace, facts.demand
-        )
+        missing = missing or unserved(facts.job.lane, facts.function, facts.active, facts.job.namespace, facts.demand)
     if missing is not None:
         return Because.WAITING_NOT_OFFERED, f"waits: {missing}", wanted(facts)
     if facts.favoured:

@@ -306,9 +306,7 @@ class Hinting:
             if buffer is not None:
                 offered = buffer.capacity.runner.labels()
                 reserved = self._held_runs.ledger.labels()
-                served = all(
-                    label in self._labels or label in offered or label in reserved for label in lane.requires
-                )
+                served = all(label in self._labels or label in offered or label in reserved for label in lane.requires)
                 return buffer if served else None
         return None
 

@@ -5,8 +5,8 @@
        └── none, or for long: attempts.claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
 
-Runs that hold counted capacities come one at a time (`ledger`): the first of all runs that each runner can take is claimed
-alone, as long as it is one of those, and then the others are claimed in batches.
+Runs that hold counted capacities come one at a time (`ledger`): the first of all runs that each runner can take is
+claimed alone, as long as it is one of those, and then the others are claimed in batches.
 
 Without a broker, or while it is away, every wake-up leads to a claim of any ready runs. With one, hints name new runs,
 and any ready runs are claimed every `poll_seconds`, repeatedly while the claim fills the room.

@@ -72,9 +72,7 @@ def waits_for_capacity(lane: Lane, active: Sequence[ExecutorRow], namespace: str
     )
 
 
-def not_given(
-    lane: Lane, serving: Sequence[ExecutorRow], where: str, demand: Demand | None = None
-) -> str | None:
+def not_given(lane: Lane, serving: Sequence[ExecutorRow], where: str, demand: Demand | None = None) -> str | None:
     """The reason for which none of these executors can surround a task as its lane says, or has as much of each
     counted capacity as one run holds; None if one can."""
     needed = offered_labels(lane.requires)
@@ -132,7 +130,8 @@ def in_use(demand: Demand, able: Sequence[ExecutorRow]) -> str | None:
     if name == MEMORY:
         taken, whole = size_in_words(capacity.taken), size_in_words(capacity.whole)
         return f"it needs {amount_in_words(name, amount)}, and {taken} of {whole} are reserved on {executor.name}"
-    return f"it needs {amount_in_words(name, amount)}, and {capacity.taken} of {capacity.whole} are in use on {executor.name}"
+    used = f"{capacity.taken} of {capacity.whole} are in use on {executor.name}"
+    return f"it needs {amount_in_words(name, amount)}, and {used}"
 
 
 class Serving:
@@ -153,9 +152,7 @@ class Serving:
         serving = [each for each in self._active if queue in each.queues and each.takes(namespace)]
         return any(SANDBOX_LABEL in each.labels for each in serving) if serving else None
 
-    def missing(
-        self, lane: Lane, function: str | None, namespace: str, demand: Demand | None = None
-    ) -> str | None:
+    def missing(self, lane: Lane, function: str | None, namespace: str, demand: Demand | None = None) -> str | None:
         """The warning for a function that no executor offers, or for a lane that no executor serves. While no executor
         is active there is no warning for a lane: the job is not at fault."""
         passing = not_offered(function, self.functions)

@@ -52,8 +52,8 @@ class Input(StrEnum):
 
 VALUE_TYPES: Final[Mapping[Input, Any]] = MappingProxyType({
     Input.TEXT: str, Input.AREA: str, Input.WHOLE: int, Input.NUMBER: float, Input.DURATION: float, Input.MOMENT: str,
-    Input.CHOICE: str, Input.LABELS: dict[str, str],
-    Input.AMOUNTS: dict[str, int], Input.NETWORK: bool | list[str], Input.LINES: list[str], Input.CALENDARS: list[dict[str, str]],
+    Input.CHOICE: str, Input.LABELS: dict[str, str], Input.AMOUNTS: dict[str, int], Input.NETWORK: bool | list[str],
+    Input.LINES: list[str], Input.CALENDARS: list[dict[str, str]],
     Input.DELAYS: list[float], Input.JSON: Any,
 })  # fmt: skip
 """The type of a value in a body."""
@@ -352,7 +352,8 @@ FIELDS: Final[Mapping[str, FormField]] = MappingProxyType({
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
     "labels": {}, "payload": {}, "timezone": "UTC", "overlap": Overlap.SKIP.value, "calendars": [],
     "fuse_per_minute": FUSE_PER_MINUTE, "max_retries": 3, "on_unknown": OnUnknown.RERUN.value, "queue": DEFAULT_QUEUE,
-    "priority": DEFAULT_PRIORITY, "requires": [], "allow_network": False, "resources": {}, "then": [], "on_failure": [], "notify": [],
+    "priority": DEFAULT_PRIORITY, "requires": [], "allow_network": False, "resources": {}, "then": [],
+    "on_failure": [], "notify": [],
 })  # fmt: skip
 """The values of fields that say nothing; of all others it is None."""
 

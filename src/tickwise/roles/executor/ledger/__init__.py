@@ -5,13 +5,13 @@
                  ├────► LATER: given back for a moment
                  └────► NEVER: it needs more than there is here; given back for a while
 
-A run takes all that it needs at once or nothing, on one executor, so no two runs wait for each other. A run that does not
-fit stays in the store, where another executor may take it; this one only keeps its name. While it does, it offers none of
-the labels of what that run needs, so that smaller runs do not go past it for ever, and asks for that run by name when
-enough is free, or every `LOOK_SECONDS`, because it may be cancelled or at another executor by then.
+A run takes all that it needs at once or nothing, on one executor, so no two runs wait for each other. A run that does
+not fit stays in the store, where another executor may take it; this one only keeps its name. While it does, it offers
+none of the labels of what that run needs, so that smaller runs do not go past it for ever, and asks for that run by
+name when enough is free, or every `LOOK_SECONDS`, because it may be cancelled or at another executor by then.
 
-Resources that an executor declares are claimed one run at a time (`counted_labels`). Memory is claimed in batches as all
-else, until a run did not fit; then one at a time until half is free again.
+Resources that an executor declares are claimed one run at a time (`counted_labels`). Memory is claimed in batches as
+all else, until a run did not fit; then one at a time until half is free again.
 
 Invariant: what is held is at most what there is, also while abandoned tasks die.
 """
