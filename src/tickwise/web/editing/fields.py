@@ -352,7 +352,7 @@ FIELDS: Final[Mapping[str, FormField]] = MappingProxyType({
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
     "labels": {}, "payload": {}, "timezone": "UTC", "overlap": Overlap.SKIP.value, "calendars": [],
     "fuse_per_minute": FUSE_PER_MINUTE, "max_retries": 3, "on_unknown": OnUnknown.RERUN.value, "queue": DEFAULT_QUEUE,
-    "priority": DEFAULT_PRIORITY, "requires": [], "allow_network": False, "resources": {}, "then": [],
+    "priority": DEFAULT_PRIORITY, "requires": [], "resources": {}, "then": [],
     "on_failure": [], "notify": [],
 })  # fmt: skip
 """The values of fields that say nothing; of all others it is None."""
