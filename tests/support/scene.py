@@ -10,9 +10,9 @@ from tests.support.app import API, World, world
 from tests.unit.roles.rig import Silent
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.capacities import MEMORY, offered_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.domain.rules.capacities import MEMORY, offered_of
 from tickwise.ports.store import Began, ClaimRequest, Incident, Retention
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import executor, outcome

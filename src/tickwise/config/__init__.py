@@ -27,8 +27,8 @@ from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
-from tickwise.domain.capacities import read_resources, read_size
 from tickwise.domain.errors import Misconfigured
+from tickwise.domain.rules.capacities import read_resources, read_size
 
 # Names that programs around us read from the same environment: the context of a task, the client's address
 # and key, its tracebacks, and the tests' own. They are never settings, so no setting may have one of these names.

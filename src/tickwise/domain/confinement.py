@@ -13,8 +13,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tickwise.domain.capacities import MEMORY_PREFIX, RESOURCE_PREFIX, needed_of_resources
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.capacities import MEMORY_PREFIX, RESOURCE_PREFIX, needed_of_resources
 
 ISOLATED_KINDS: Final = frozenset({"python", "shell"})
 """The kinds of tasks that are processes of their own, so that something can surround them."""

@@ -40,8 +40,8 @@ from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
-from tickwise.domain.capacities import read_resources, read_size
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.domain.rules.capacities import read_resources, read_size
 from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics

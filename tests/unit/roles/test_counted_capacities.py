@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.roles.rig import Rig, ScriptedRunner, drive
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.capacities import MEMORY, Capacity, demand_of, needed_of_memory, needed_of_resources
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Lane
+from tickwise.domain.rules.capacities import MEMORY, Capacity, demand_of, needed_of_memory, needed_of_resources
 from tickwise.ports.runner import Verdict
 from tickwise.ports.store import ClaimRequest, NewJob, RunCancel
 from tickwise.roles.executor.admission import LATER_SECONDS

@@ -9,7 +9,7 @@ import click
 
 from tickwise.cli import moments, output
 from tickwise.cli.session import Session, list_options
-from tickwise.domain.capacities import size_in_words
+from tickwise.domain.rules.capacities import size_in_words
 
 
 @click.group()

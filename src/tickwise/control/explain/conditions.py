@@ -25,9 +25,9 @@ from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, ScheduleRules
-from tickwise.domain.capacities import amount_in_words
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.rules.capacities import amount_in_words
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.roles.shared.served_queues import in_use, unserved
 

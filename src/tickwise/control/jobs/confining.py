@@ -18,7 +18,6 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import Definition, Limits
-from tickwise.domain.capacities import Demand, check_resources, demand_of, needed_of_memory
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
     ISOLATED_KINDS,
@@ -33,6 +32,7 @@ from tickwise.domain.confinement import (
 )
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Lane
+from tickwise.domain.rules.capacities import Demand, check_resources, demand_of, needed_of_memory
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.PROCESS
@@ -101,7 +101,7 @@ def reconfine(body: JobBody, kind: str, old: Definition, floor: Isolation = Isol
 def check_floor(found: Confinement, kind: str, floor: Isolation) -> None:
     """Raises `Invalid` for a task below the least isolation of its namespace."""
     if floor is Isolation.SANDBOX and kind in ISOLATED_KINDS and found.isolation is not Isolation.SANDBOX:
-        raise Invalid(BELOW_FLOOR, pointer="/isolation", code="isolation_below_minimum")
+        raise Invalid(BELOW_FLOOR, pointer="/isolation")
 
 
 def is_below(lane: Lane, floor: Isolation) -> bool:

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.capacities import Capacity
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.ports.store.definitions import NewRun, NewSkip, Receipt, Replay
 from tickwise.ports.store.records import AttemptRow, RunRow
 
@@ -38,7 +38,7 @@ class NewExecutor:
     namespaces: Sequence[str] | None = None
     """It claims runs of these namespaces alone; None: of each one."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
-    """What it counts (`domain.capacities`), by name."""
+    """Its counted capacities (`domain.rules.capacities`), by name."""
 
 
 def number_taken(number: int) -> Conflict:
@@ -67,7 +67,8 @@ class ExecutorRow:
     namespaces: Sequence[str] | None = None
     """It claims runs of these namespaces alone; None: of each one."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
-    """What it counts, by name, with what was taken at its last heartbeat; empty of a program that counts nothing."""
+    """Its counted capacities by name, with the amounts taken at its last heartbeat; empty of a program that counts
+    nothing."""
 
     def takes(self, namespace: str) -> bool:
         """Check whether it claims runs of this namespace."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tickwise.domain.capacities import MEMORY
+from tickwise.domain.rules.capacities import MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

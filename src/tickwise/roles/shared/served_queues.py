@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tickwise.domain.capacities import (
+from tickwise.domain.confinement import RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
+from tickwise.domain.model import Lane
+from tickwise.domain.rules.capacities import (
     MEMORY,
     MEMORY_PREFIX,
     RESOURCE_PREFIX,
@@ -14,8 +16,6 @@ from tickwise.domain.capacities import (
     lacking,
     size_in_words,
 )
-from tickwise.domain.confinement import RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
-from tickwise.domain.model import Lane
 from tickwise.ports.store import ExecutorRow
 
 MAX_JUDGED: Final = 1_000
@@ -119,8 +119,8 @@ def _advice_of_amount(name: str, amount: int) -> str:
 
 
 def in_use(demand: Demand, able: Sequence[ExecutorRow]) -> str | None:
-    """What a run waits for that none of these executors has free now, though each has it; None: one has it free, as of
-    its last heartbeat."""
+    """The capacity that none of these executors has free now, though each has it, in a sentence; None: one has all of
+    them free, as of its last heartbeat."""
     short = [(lacking(demand, executor.capacities, now=True), executor) for executor in able]
     if not short or not all(found for found, _ in short):
         return None

@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import QueueHoldBody
 from tickwise.control.cluster import ClusterService
 from tickwise.control.runs.queues import QueueService
-from tickwise.domain.capacities import MEMORY, size_in_words
 from tickwise.domain.confinement import offered_levels, offered_users, own_labels
 from tickwise.domain.errors import Invalid, Refused, Unavailable
+from tickwise.domain.rules.capacities import MEMORY, size_in_words
 from tickwise.ports.store import ExecutorRow
 from tickwise.web import forms
 from tickwise.web.page import WebPage
@@ -48,7 +48,7 @@ async def executors_page(visit: Visit) -> Response:
 
 
 def _offers(row: ExecutorRow) -> ExecutorOffers:
-    """What an executor can give tasks, in words."""
+    """The offers of an executor to tasks, in words."""
     memory = row.capacities.get(MEMORY)
     resources = [
         f"{name}: {capacity.free} of {capacity.whole} free"

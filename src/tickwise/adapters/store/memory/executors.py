@@ -9,8 +9,8 @@ from uuid import UUID
 from tickwise.adapters.store.memory.losses import leave, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.capacities import Capacity
 from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.domain.rules.losses import LossFate
 from tickwise.domain.rules.requests import told_to_holder
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken

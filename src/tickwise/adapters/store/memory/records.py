@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from tickwise.domain.capacities import Capacity
 from tickwise.domain.decision import NEVER, Overlap, TimerState
 from tickwise.domain.feed import FeedPlace
 from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.notices.rules import Alert, Notice
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges

@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from tickwise.domain.capacities import MEMORY, Capacity, Demand, lacking, offered_of
+from tickwise.domain.rules.capacities import MEMORY, Capacity, Demand, lacking, offered_of
 from tickwise.ports.clock import Clock
 
 LOOK_SECONDS: Final = 10.0
@@ -53,7 +53,7 @@ class AwaitedRun(NamedTuple):
     demand: Demand
     given_back_at: float
     look_at: float
-    """When it is asked for by name, though too little is free; monotonic seconds, as the one above."""
+    """The time at which it is asked for by name, though too little is free; monotonic seconds, as the one above."""
 
 
 class CapacityLedger:
@@ -79,7 +79,7 @@ class CapacityLedger:
         return bool(self._declared) or self.is_tight or bool(self._awaited)
 
     def capacities(self) -> dict[str, Capacity]:
-        """What there is and what is taken, by name."""
+        """The whole and the taken amounts, by name."""
         return {name: Capacity(whole, self._taken[name]) for name, whole in self._whole.items()}
 
     def offered(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class CapacityLedger:
                 self._taken[name] += amount
 
     def release(self, run_id: UUID) -> None:
-        """What a run held is free again. May be called for any run."""
+        """Free the amounts that a run held. May be called for any run."""
         demand = self._held.pop(run_id, None)
         if demand is None:
             return

@@ -23,10 +23,10 @@ from tickwise.adapters.store.postgres.queue.releases import (
 )
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, wake
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.capacities import Capacity
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.retry import CRASHES_MAX
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
 
 _COLUMNS: Final = ("capacity_names", "capacity_wholes", "capacity_takens")

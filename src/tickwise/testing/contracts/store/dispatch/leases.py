@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tickwise.domain.capacities import MEMORY, Capacity
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import executor_number
+from tickwise.domain.rules.capacities import MEMORY, Capacity
 from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.store import Began, Expired, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
@@ -52,7 +52,7 @@ class LeasesContract(StoreContract):
             assert [row.executor for row in await store.executors.all(between)] == [newer, older]
 
     async def test_an_executor_says_what_it_counts_and_what_is_taken_of_it(self, store: Store, other: Store) -> None:
-        """When it joins, and with each heartbeat that says so; one of the release before says nothing. Memory has more
+        """On joining, and with each heartbeat that says so; one of the release before says nothing. Memory has more
         bytes than 32 bits hold."""
         joined = {"gpu": Capacity(2, 0), MEMORY: Capacity(1 << 40, 0)}
         number = await self.register(store, "counts", capacities=joined)

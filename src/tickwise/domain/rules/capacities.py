@@ -30,7 +30,7 @@ _RESOURCE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.ASCII | re.IGNORECASE)
 
 Demand = Mapping[str, int]
-"""What a run holds while it runs, by the name of the capacity; memory in bytes."""
+"""The amounts that a run holds while it runs, by the name of the capacity; memory in bytes."""
 
 
 class Capacity(NamedTuple):
@@ -46,7 +46,7 @@ class Capacity(NamedTuple):
 
 
 def demand_of(resources: Mapping[str, int], memory_bytes: int | None) -> Demand | None:
-    """What a run of a job with these fields holds; None: nothing that is counted."""
+    """The demand of a run of a job with these fields; None: nothing that is counted."""
     if not resources and memory_bytes is None:
         return None
     return dict(resources) if memory_bytes is None else {**resources, MEMORY: memory_bytes}
