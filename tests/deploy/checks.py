@@ -58,6 +58,7 @@ EVERYTHING_ON: Final[Mapping[str, Any]] = {
         "default": {"autoscaling": {"enabled": True}},
         "gpu": {
             "replicas": 1, "queues": ["gpu", "big"], "labels": ["gpu", "zone=a"], "slots": 4,
+            "capacities": ["gpu=2", "license=1"],
             "resources": {"limits": {"memory": "4Gi"}}, "autoscaling": {"enabled": False},
         },
     },

@@ -23,6 +23,7 @@ PARTS: Final = ("search", "identity", "web")
 SAMPLES: Final = {
     ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results", ("executor", "queues"): "a,b",
     ("executor", "labels"): "gpu,zone=a", ("executor", "slots"): "4",
+    ("executor", "resources"): "gpu=2,license=1",
 }  # fmt: skip
 """A value for each option that the chart gives a role."""
 

@@ -57,6 +57,7 @@ FIRST_WORDS = {
     # No namespace had a quota.
     "namespaces_limited": "SELECT '' AS name, '' AS quotas WHERE false",
     "namespaces_runs_limited": "SELECT '' AS namespace, 0 AS most WHERE false",
+    "namespaces_sandboxed": "SELECT '' AS namespace WHERE false",
     "jobs_add": _jobs_add(),
 }
 """Statements whose words for the first schema were others. Programs that have these work on every later one, too."""

@@ -60,6 +60,8 @@ MEANINGS = {
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",
+    "isolation_below_minimum": "The namespace demands a sandbox of `python` and `shell` tasks (`min_isolation`), and "
+    "this job is a plain process. Change it to `isolation: sandbox`.",
     "job_cancelled": "The job is cancelled for good; create a new one.",
     "job_id_taken": "The `job_id` stands for another body, or for a job of another namespace. Choose another.",
     "job_not_recurring": "Only a job that recurs can be paused and resumed, and has occurrences to skip, snooze "

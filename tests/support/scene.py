@@ -12,6 +12,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed
+from tickwise.domain.rules.capacities import MEMORY, offered_of
 from tickwise.ports.store import Began, ClaimRequest, Incident, Retention
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import executor, outcome
@@ -72,8 +73,8 @@ class Scene:
         return await self.store.executors.join(executor(**{"lease_seconds": FOREVER, **fields}))
 
     async def take(self, number: int, limit: int = 10, queues: Sequence[str] = ("default",)) -> list[Claimed]:
-        """Claim as this executor, for labels `task:http` and `task:shell`."""
-        labels = ("task:http", "task:shell")
+        """Claim as this executor, for labels `task:http` and `task:shell`; its memory is not counted."""
+        labels = ("task:http", "task:shell", *offered_of(MEMORY, None))
         request = ClaimRequest(executor=number, queues=queues, labels=labels, limit=limit, ahead_seconds=0.0)
         return list(await self.store.attempts.claim(request))
 

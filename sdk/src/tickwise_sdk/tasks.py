@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
@@ -302,20 +302,36 @@ def task(name: Callable[_P, _V], /) -> Task[_P, _P, _V, _V]: ...
 
 @overload
 def task(
-    name: str | None = None, /, *, job: types.JobChangeBody | None = None, middleware: Sequence[Middleware] = ()
+    name: str | None = None,
+    /,
+    *,
+    job: types.JobChangeBody | None = None,
+    resources: Mapping[str, int] | None = None,
+    middleware: Sequence[Middleware] = (),
 ) -> Decorator: ...
 
 
-def task(name: Any = None, /, *, job: types.JobChangeBody | None = None, middleware: Sequence[Middleware] = ()) -> Any:
+def task(
+    name: Any = None,
+    /,
+    *,
+    job: types.JobChangeBody | None = None,
+    resources: Mapping[str, int] | None = None,
+    middleware: Sequence[Middleware] = (),
+) -> Any:
     """Make a task of a function, under `name`, or under its dotted path if none is given. `job` has fields of each job
-    that is made of it.
+    that is made of it. `resources`: counted capacities of its executor that each run holds, such as `{"gpu": 1}`;
+    `job` may name them, too. A function runs in a warm worker, so it has no isolation, network or user of its own.
 
     Raises `RegistrationError` for parameters that no payload can have, and for a name that another function has."""
     if callable(name):
         return _register(name, None, None, ())
+    fields: types.JobChangeBody | None = job
+    if resources is not None:
+        fields = cast("types.JobChangeBody", {**(job or {}), "resources": dict(resources)})
 
     def decorate(function: Callable[..., Any]) -> Task[..., ..., Any, Any]:
-        return _register(function, name, job, middleware)
+        return _register(function, name, fields, middleware)
 
     return decorate
 

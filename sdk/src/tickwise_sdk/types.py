@@ -512,10 +512,11 @@ class CauseView(TypedDict):
     over_no_time, over_one_time, paused, paused_fuse, retried, retried_by_rule, retry_of, running, schedule_changed,
     skipped, skipped_calendar, skipped_dst, skipped_expired, skipped_fuse, skipped_maintenance, skipped_misfire,
     skipped_overlap, skipped_paused, skipped_quota, skipped_requested, skipped_stopped, snoozed, started_by_sequence,
-    successor_not_started, successor_started, unknown, unknown_outcome, waiting_backoff, waiting_circuit,
-    waiting_executors_busy, waiting_given_back, waiting_no_executor, waiting_not_offered, waiting_overlap,
-    waiting_paused, waiting_priority, waiting_queue_held, waiting_quota, waiting_rate, waiting_scheduler,
-    waiting_slot, waiting_stopped, waiting_turn, will_be_deferred, will_be_skipped, will_fire; new ones may come."""
+    successor_not_started, successor_started, unknown, unknown_outcome, waiting_backoff, waiting_capacity,
+    waiting_circuit, waiting_executors_busy, waiting_given_back, waiting_isolation, waiting_no_executor,
+    waiting_not_offered, waiting_overlap, waiting_paused, waiting_priority, waiting_queue_held, waiting_quota,
+    waiting_rate, waiting_scheduler, waiting_slot, waiting_stopped, waiting_turn, will_be_deferred, will_be_skipped,
+    will_fire; new ones may come."""
     sentence: str
     data: dict[str, Any]
     """The facts of the sentence, for programs."""
@@ -665,11 +666,13 @@ class ConditionView(TypedDict):
 
     condition: Literal[
         "calendar",
+        "capacity",
         "circuit",
         "concurrency",
         "due",
         "earlier_runs",
         "executor",
+        "isolation",
         "pause",
         "predecessor",
         "queue",
@@ -881,6 +884,13 @@ class ExecutorView(TypedDict):
     functions: list[str]
     namespaces: list[str] | None
     """It claims runs of these alone; null: of each one."""
+    isolation: list[Literal["process", "sandbox"]]
+    """The levels that it offers."""
+    run_as: list[str]
+    """The users that tasks may name."""
+    resources: dict[str, ResourceView]
+    memory: MemoryView | None
+    """Null: it counts none."""
     slots: int
     held: int
     registered_at: str
@@ -1726,6 +1736,14 @@ class MemberView(TypedDict):
     """The role holds for jobs that have all of these; empty: for all jobs."""
 
 
+class MemoryView(TypedDict):
+    """The memory of an executor that runs with `limits.memory_bytes` reserve."""
+
+    total_bytes: int
+    reserved_bytes: int
+    """As of its last heartbeat."""
+
+
 class MisfirePolicy(TypedDict, total=False):
     """The `misfire` object of a job body: what becomes of occurrences that could not run in time."""
 
@@ -2304,6 +2322,9 @@ class QuotasBody(TypedDict, total=False):
     """Runs at once; more wait for their start."""
     requests_per_second: float | None
     """In place of the setting `namespace_requests_per_second_most`."""
+    min_isolation: Literal["process", "sandbox"] | None
+    """sandbox: python and shell tasks must be in a sandbox. Other jobs are refused, and runs of those that are there
+    wait until their job is changed."""
     expected_version: int
 
 
@@ -2318,6 +2339,8 @@ class QuotasView(TypedDict):
     windows: int | None
     concurrent_runs: int | None
     requests_per_second: float | None
+    min_isolation: Literal["process", "sandbox"] | None
+    """The least isolation of python and shell tasks; null: none is demanded."""
     version: int
     """Of the namespace."""
 
@@ -2390,6 +2413,14 @@ class ResolvedBody(TypedDict, total=False):
     weekly: list[WeeklyBody]
     recurring: list[RecurringBody]
     periods: list[PeriodBody]
+
+
+class ResourceView(TypedDict):
+    """A counted resource of an executor."""
+
+    total: int
+    free: int
+    """As of its last heartbeat."""
 
 
 class RestrictedView(TypedDict):

@@ -31,13 +31,14 @@ from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
 from tickwise.documents.progress import RunProgress
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.confinement import Isolation, offered_levels, offered_users, own_labels
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.observing.anomalies import Anomaly, AnomalyKind, AnomalyQuantity
+from tickwise.domain.rules.capacities import MEMORY
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 
@@ -591,6 +592,22 @@ def artefact_views(run: UUID, found: RunArtefacts) -> list[ArtefactView]:
     ]
 
 
+class ResourceView(msgspec.Struct, kw_only=True):
+    """A counted resource of an executor."""
+
+    total: int
+    free: int
+    """As of its last heartbeat."""
+
+
+class MemoryView(msgspec.Struct, kw_only=True):
+    """The memory of an executor that runs with `limits.memory_bytes` reserve."""
+
+    total_bytes: int
+    reserved_bytes: int
+    """As of its last heartbeat."""
+
+
 class ExecutorView(msgspec.Struct, kw_only=True):
     """An executor."""
 
@@ -602,6 +619,13 @@ class ExecutorView(msgspec.Struct, kw_only=True):
     functions: Sequence[str]
     namespaces: Sequence[str] | None
     """It claims runs of these alone; null: of each one."""
+    isolation: Sequence[Isolation]
+    """The levels that it offers."""
+    run_as: Sequence[str]
+    """The users that tasks may name."""
+    resources: Mapping[str, ResourceView]
+    memory: MemoryView | None
+    """Null: it counts none."""
     slots: int
     held: int
     registered_at: Instant
@@ -625,14 +649,23 @@ def run_count_view(tally: Tally) -> RunCountView:
 
 def executor_view(row: ExecutorRow) -> ExecutorView:
     """An executor as it is answered."""
+    memory = row.capacities.get(MEMORY)
     return ExecutorView(
         executor_id=str(row.executor),
         name=row.name,
         alive=row.gone_at is None,
         queues=row.queues,
-        labels=row.labels,
+        labels=own_labels(row.labels),
         functions=row.functions,
         namespaces=row.namespaces,
+        isolation=offered_levels(row.labels),
+        run_as=offered_users(row.labels),
+        resources={
+            name: ResourceView(total=capacity.whole, free=capacity.free)
+            for name, capacity in sorted(row.capacities.items())
+            if name != MEMORY
+        },
+        memory=None if memory is None else MemoryView(total_bytes=memory.whole, reserved_bytes=memory.taken),
         slots=row.slots,
         held=row.held,
         registered_at=time_of(row.registered_at),

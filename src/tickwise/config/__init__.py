@@ -28,6 +28,7 @@ from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files,
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
+from tickwise.domain.rules.capacities import read_resources, read_size
 
 # Names that programs around us read from the same environment: the context of a task, the client's address
 # and key, its tracebacks, and the tests' own. They are never settings, so no setting may have one of these names.
@@ -206,6 +207,20 @@ class Settings(ScriptSettings):
     queues: tuple[str, ...] = _setting(("default",), "The queues that an executor serves.")
     labels: tuple[str, ...] = _setting(
         (), "The labels that this executor offers to jobs that require them, such as `gpu`."
+    )
+    resources: tuple[str, ...] = _setting(
+        (),
+        "The counted capacities of this executor, such as `gpu=2,license=1`: a job with `resources` runs only where so "
+        "much is free, and holds it while it runs.",
+        check=read_resources,
+        form="a list of NAME=N such as gpu=2,license=1, each N a whole number from 1 to 1000000",
+    )
+    memory: str | None = _setting(
+        None,
+        "The memory of an executor that runs with `limits.memory_bytes` reserve while they run, such as `8GB`. Unset: "
+        "the limit of its control group, or the memory of its machine. A job that needs more never runs there.",
+        check=read_size,
+        form="a size such as 8GB or 512MB",
     )
     executor_namespaces: tuple[str, ...] = _setting(
         (),

@@ -51,6 +51,8 @@ def allowed(setting: Setting) -> str:
         return "an address that begins with " + " or ".join(f"{scheme}://" for scheme in facts.schemes)
     if facts.networks:
         return "a list of networks (10.0.0.0/8) and addresses (127.0.0.1), in the environment with commas between"
+    if facts.form:
+        return facts.form
     if setting.kind == "Path":
         return "the path of a file" if setting.name.endswith("_file") else "the path of a folder"
     if facts.shortest and setting.kind.startswith("tuple"):

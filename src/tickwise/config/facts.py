@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, NamedTuple
+
+from tickwise.domain.errors import Invalid
 
 
 class SettingFacts(NamedTuple):
@@ -17,6 +20,10 @@ class SettingFacts(NamedTuple):
     schemes: tuple[str, ...] = ()
     networks: bool = False
     """Each item is a network or an address."""
+    check: Callable[[Any], object] | None = None
+    """Raises `Invalid` for a value that cannot be."""
+    form: str = ""
+    """The values that `check` allows, in words."""
     shortest: int = 0
     option: str = ""
     secret: bool = False
@@ -36,6 +43,11 @@ def check_value(facts: SettingFacts, value: Any) -> None:
             raise ValueError
     if facts.schemes and not value.startswith(tuple(f"{scheme}://" for scheme in facts.schemes)):
         raise ValueError
+    if facts.check is not None:
+        try:
+            facts.check(value)
+        except Invalid as wrong:
+            raise ValueError from wrong
     if facts.networks and value:
         from ipaddress import ip_network
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import UUID
 
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import JobNotFound, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.selectors import matches
@@ -118,6 +119,40 @@ class ActiveExecutors:
         self._serving = Serving(self._rows)
 
 
+class IsolationFloors:
+    """The least isolation that namespaces demand, `NAMESPACES_FRESH_SECONDS` old at most."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, tuple[float, Isolation]] = {}
+        """Until when each answer counts, on the monotonic clock, and the answer."""
+
+    def fresh(self, namespace: str) -> Isolation | None:
+        """The last answer, if it is recent; else None. Sends no query."""
+        until, floor = self._known.get(namespace, (0.0, Isolation.PROCESS))
+        return floor if self._clock.monotonic() < until else None
+
+    async def of(self, namespace: str) -> Isolation:
+        """The least isolation of a namespace. While the store is away, the last answer counts: no executor claims a run
+        below it in any case."""
+        found = self.fresh(namespace)
+        if found is not None:
+            return found
+        _, found = self._known.get(namespace, (0.0, Isolation.PROCESS))
+        with suppress(Unavailable):
+            row = await self._store.namespaces.get(namespace)
+            found = Isolation.SANDBOX if row is not None and row.quotas.demands_sandbox else Isolation.PROCESS
+            if len(self._known) >= NAMESPACES_MAX:
+                self._known.clear()
+            self._known[namespace] = (self._clock.monotonic() + NAMESPACES_FRESH_SECONDS, found)
+        return found
+
+    def forget(self, namespace: str) -> None:
+        """Ask anew: it was changed here."""
+        self._known.pop(namespace, None)
+
+
 class NamespaceStates:
     """The states of namespaces, `NAMESPACES_FRESH_SECONDS` old at most. `default` is always open."""
 
@@ -183,6 +218,7 @@ class ControlContext:
         self.time = StoreTime(store, clock)
         self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)
+        self.floors = IsolationFloors(store, clock)
 
     async def surely(self, write: Callable[[], Awaitable[T]]) -> T:
         """Repeat a write whose outcome is unknown. Raises `InDoubt` if it stays unknown."""

@@ -14,20 +14,17 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.capacities import MEMORY_PREFIX, RESOURCE_PREFIX, needed_of_resources
 
 ISOLATED_KINDS: Final = frozenset({"python", "shell"})
 """The kinds of tasks that are processes of their own, so that something can surround them."""
 SANDBOX_LABEL: Final = "isolation:sandbox"
-RESOURCE_PREFIX: Final = "resource:"
 RUN_AS_PREFIX: Final = "run_as:"
-OFFERED_PREFIXES: Final = ("isolation:", RESOURCE_PREFIX, RUN_AS_PREFIX)
+OFFERED_PREFIXES: Final = ("isolation:", RESOURCE_PREFIX, RUN_AS_PREFIX, MEMORY_PREFIX)
 """Of the labels that follow from a confinement. An executor's record holds those that it offers."""
 DESTINATIONS_MAX: Final = 64
-RESOURCES_MAX: Final = 16
-AMOUNT_MAX: Final = 1_000_000
 PORT_MAX: Final = 65_535
 _HOST: Final = re.compile(r"(?=.{1,253}$)(\*\.)?[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*", re.ASCII)
-_RESOURCE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,62}", re.ASCII)
 _USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,30}\$?", re.ASCII)
 
 
@@ -73,7 +70,7 @@ def needed_labels(confinement: Confinement) -> tuple[str, ...]:
     """The labels that an executor must offer, sorted."""
     if confinement == PLAIN:
         return ()
-    found = [f"{RESOURCE_PREFIX}{name}" for name in confinement.resources]
+    found = needed_of_resources(confinement.resources)
     if confinement.isolation is Isolation.SANDBOX:
         found.append(SANDBOX_LABEL)
     if confinement.run_as is not None:
@@ -84,6 +81,27 @@ def needed_labels(confinement: Confinement) -> tuple[str, ...]:
 def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Those labels of an executor that follow from what it can give, sorted."""
     return tuple(sorted(label for label in labels if label.startswith(OFFERED_PREFIXES)))
+
+
+def is_below_sandbox(requires: Iterable[str]) -> bool:
+    """Check whether the labels of a lane are those of tasks that could be in a sandbox and are not."""
+    labels = frozenset(requires)
+    return SANDBOX_LABEL not in labels and not labels.isdisjoint(f"task:{kind}" for kind in ISOLATED_KINDS)
+
+
+def own_labels(labels: Iterable[str]) -> list[str]:
+    """The labels of an executor that its operator gave it: those with a colon are Tickwise's own."""
+    return [label for label in labels if ":" not in label]
+
+
+def offered_levels(labels: Iterable[str]) -> list[Isolation]:
+    """The levels of isolation that an executor with these labels offers."""
+    return [Isolation.PROCESS, *([Isolation.SANDBOX] if SANDBOX_LABEL in labels else [])]
+
+
+def offered_users(labels: Iterable[str]) -> list[str]:
+    """The users that tasks may name on an executor with these labels."""
+    return sorted(label.removeprefix(RUN_AS_PREFIX) for label in labels if label.startswith(RUN_AS_PREFIX))
 
 
 def read_destination(text: str) -> Destination:
@@ -111,19 +129,6 @@ def read_destination(text: str) -> Destination:
     if not port.isdecimal() or not 0 < int(port[:6]) <= PORT_MAX:
         raise Invalid(f"{text[:80]!r}: a port is a number from 1 to {PORT_MAX}, or * for each")
     return Destination(host.removesuffix("."), int(port))
-
-
-def check_resources(resources: Mapping[str, int]) -> None:
-    """Raises `Invalid` for names and amounts that cannot be."""
-    if len(resources) > RESOURCES_MAX:
-        raise Invalid(f"a job holds at most {RESOURCES_MAX} resources")
-    for name, amount in resources.items():
-        if not _RESOURCE.fullmatch(name):
-            raise Invalid(
-                f"{name[:80]!r} is no name of a resource; write small letters, digits, _ . - after a first letter: gpu"
-            )
-        if not 0 < amount <= AMOUNT_MAX:
-            raise Invalid(f"{name} is a whole number from 1 to {AMOUNT_MAX}")
 
 
 def check_user(name: str) -> None:

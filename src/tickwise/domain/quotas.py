@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from tickwise.domain.confinement import Isolation
+
 DAY_SECONDS: Final = 86_400
 
 
@@ -33,6 +35,14 @@ class Quotas:
     """Runs that are RUNNING at once. More wait for their start (`domain.rules.limits`)."""
     requests_per_second: float | None = None
     """In place of `namespace_requests_per_second_most`."""
+    min_isolation: str | None = None
+    """The least isolation of `python` and `shell` tasks: `sandbox`; None or `process`: none. Runs of jobs below it are
+    claimed by no executor, and wait."""
+
+    @property
+    def demands_sandbox(self) -> bool:
+        """Tasks of the namespace that can be in a sandbox must be in one."""
+        return self.min_isolation == Isolation.SANDBOX
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) is not None for name in QUOTA_NAMES)

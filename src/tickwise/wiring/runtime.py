@@ -43,6 +43,7 @@ from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
+from tickwise.domain.rules.capacities import read_resources, read_size
 from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics
@@ -433,6 +434,8 @@ def make_executor(runtime: Runtime) -> Service:
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
             labels=settings.labels,
+            resources=read_resources(settings.resources),
+            memory_bytes=_memory_bytes(settings.memory),
             namespaces=settings.executor_namespaces,
             slots=settings.slots,
             lease_seconds=settings.lease_seconds,
@@ -453,6 +456,16 @@ def make_executor(runtime: Runtime) -> Service:
     runtime.metrics.watch_slots(executor.slots)
     runtime.metrics.watch_host(HostMeter().read)
     return executor
+
+
+def _memory_bytes(said: str | None) -> int | None:
+    """The memory that runs may reserve: as the settings say, or as much as this process may use; None: unknown."""
+    if said is not None:
+        return read_size(said)
+    try:
+        return HostMeter().read().memory_limit_bytes
+    except OSError:
+        return None
 
 
 def make_recorders(runtime: Runtime) -> list[Service]:

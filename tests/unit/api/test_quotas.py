@@ -19,7 +19,7 @@ EVERY_HOUR = {"name": "a", "every": "1h", "task": SHELL}
 AT_ONCE = {"name": "b", "schedule_type": "IMMEDIATE", "task": SHELL}
 NONE = {
     "jobs": None, "runs_per_day": None, "bytes": None, "lanes": None, "calendars": None, "windows": None,
-    "concurrent_runs": None, "requests_per_second": None,
+    "concurrent_runs": None, "requests_per_second": None, "min_isolation": None,
 }  # fmt: skip
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import WHEN_UNKNOWN, check_confinement, confine, reconfine
-from tickwise.documents.definition import Definition, decode_definition, encode_definition
+from tickwise.documents.definition import Definition, Limits, decode_definition, encode_definition
 from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.capacities import MEMORY
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import ExecutorRow
 from tickwise.roles.shared.served_queues import NOBODY, Serving
@@ -69,10 +70,43 @@ def test_what_is_said_is_stored_and_needs_an_executor_that_offers_it() -> None:
     definition = stored(**found.fields)
     assert ("example.com:443",) == definition.allow_network
     assert (
-        ("isolation:sandbox", "resource:gpu", "run_as:backup")
+        ("isolation:sandbox", "resource:gpu", "resource:gpu:2", "run_as:backup")
         == found.labels
         == check_confinement(definition, "python")
     )
+
+
+def test_a_limit_of_memory_is_reserved_by_each_kind_of_task_and_follows_a_change() -> None:
+    """The labels of its amount come and go with the limit; a change of something else keeps them."""
+    found = confine(JobBody(limits=Limits(memory_bytes=3 << 30)), "function", NOBODY, "default", "default")
+    assert ({"memory:reserved", "memory:2GiB"}, {MEMORY: 3 << 30}) == (set(found.labels), found.demand)
+    definition = stored(limits=Limits(memory_bytes=3 << 30))
+    assert set(found.labels) == set(check_confinement(definition, "function"))
+    assert set(found.labels) == set(reconfine(JobBody(name="b"), "shell", definition).labels)
+    assert () == reconfine(JobBody(limits=None), "shell", definition).labels
+    assert ("memory:reserved",) == reconfine(JobBody(limits=Limits(memory_bytes=5)), "shell", definition).labels
+
+
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_a_namespace_that_demands_a_sandbox_refuses_a_plain_process(kind: str) -> None:
+    """Of a new job, of a change to one, and of any change that leaves one; what says nothing is in a sandbox."""
+    floor = Isolation.SANDBOX
+    assert Isolation.SANDBOX is confine(JobBody(), kind, serving(), "default", "default", floor).fields["isolation"]
+    for refused in (
+        lambda: confine(JobBody(isolation=Isolation.PROCESS), kind, NOBODY, "default", "default", floor),
+        lambda: reconfine(JobBody(isolation=None), kind, stored(isolation=Isolation.SANDBOX), floor),
+        lambda: reconfine(JobBody(name="b"), kind, stored(), floor),
+    ):
+        with pytest.raises(Invalid, match="min_isolation") as error:
+            refused()
+        assert "/isolation" == error.value.pointer
+    assert (SANDBOX_LABEL,) == reconfine(JobBody(isolation=Isolation.SANDBOX), kind, stored(), floor).labels
+
+
+@pytest.mark.parametrize("kind", ["function", "http"])
+def test_a_demand_for_a_sandbox_does_not_concern_kinds_that_have_none(kind: str) -> None:
+    assert not confine(JobBody(), kind, NOBODY, "default", "default", Isolation.SANDBOX).fields
+    assert not reconfine(JobBody(name="b"), kind, stored(), Isolation.SANDBOX).fields
 
 
 def test_a_list_of_destinations_makes_a_sandbox_because_nothing_else_can_hold_a_task_to_it() -> None:

@@ -17,6 +17,7 @@ from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.ports.store import Began
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
 from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.ledger import CapacityLedger
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.start_records import StartRecords
 from tickwise.roles.shared.outcome_writer import OutcomeWriter
@@ -42,7 +43,10 @@ async def test_the_start_of_an_older_attempt_does_not_cost_the_active_one_its_ri
     """A run that was given back and claimed again by the same executor, while the start of its first attempt was still
     to be recorded: the store refuses by run, so that the old start must not be sent with the new one."""
     clock, store = VirtualClock(), Refusing(token=2)
-    lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
+    lease, held_runs = (
+        Lease(clock, 10.0, doubted=asyncio.Event()),
+        HeldRuns(CapacityLedger({}, clock=clock, wake=asyncio.Event())),
+    )
     starts = StartRecords(attempts=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
     older, newer = held(clock, 1), held(clock, 2)
 
@@ -65,7 +69,10 @@ async def test_an_attempt_whose_start_is_refused_as_stale_is_killed_here() -> No
     """Another executor may run it. A start that the store accepts changes nothing."""
     clock, store = VirtualClock(), Refusing(token=2)
     store.asked.append([])  # so that the first answer is not lost
-    lease, held_runs = Lease(clock, 10.0, doubted=asyncio.Event()), HeldRuns()
+    lease, held_runs = (
+        Lease(clock, 10.0, doubted=asyncio.Event()),
+        HeldRuns(CapacityLedger({}, clock=clock, wake=asyncio.Event())),
+    )
     starts = StartRecords(attempts=cast(Any, store), clock=clock, lease=lease, held_runs=held_runs)
     for token, is_kept in ((2, True), (1, False)):
         attempt = held_runs.live[RUN] = held(clock, token)

@@ -12,6 +12,7 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService, QuotasBody
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.quotas import QUOTA_NAMES
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
 
@@ -119,6 +120,8 @@ class QuotasView(msgspec.Struct, kw_only=True):
     windows: int | None
     concurrent_runs: int | None
     requests_per_second: float | None
+    min_isolation: Isolation | None
+    """The least isolation of python and shell tasks; null: none is demanded."""
     version: int
     """Of the namespace."""
 
@@ -142,7 +145,9 @@ class UsageView(msgspec.Struct, kw_only=True):
 
 
 def _quotas_view(row: NamespaceRow) -> QuotasView:
-    return QuotasView(**{name: getattr(row.quotas, name) for name in QUOTA_NAMES}, version=row.version)
+    said = {name: getattr(row.quotas, name) for name in QUOTA_NAMES}
+    least = row.quotas.min_isolation
+    return QuotasView(**{**said, "min_isolation": None if least is None else Isolation(least)}, version=row.version)
 
 
 async def quotas_get(call: Call) -> Reply:

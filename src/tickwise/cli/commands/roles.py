@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from tickwise.cli import moments, output
 from tickwise.cli.session import Session, list_options
+from tickwise.domain.rules.capacities import size_in_words
 
 
 @click.group()
@@ -71,11 +73,23 @@ def list_executors(session: Session) -> None:
             "active" if each["alive"] else f"gone {session.age(each['gone_at'], seen_at=seen_at)}",
             " ".join(each["queues"]),
             "all" if each["namespaces"] is None else " ".join(each["namespaces"]),
-            " ".join(each["labels"]),
+            _offers(each),
             str(each["slots"]),
             str(each["held"]),
         )
         for each in found
     ]
-    head = ("EXECUTOR", "NAME", "STATE", "QUEUES", "NAMESPACES", "LABELS", "SLOTS", "HELD")
+    head = ("EXECUTOR", "NAME", "STATE", "QUEUES", "NAMESPACES", "OFFERS", "SLOTS", "HELD")
     output.table(session, head, rows, empty="No executor is there. Start one: tickwise executor")
+
+
+def _offers(executor: Mapping[str, Any]) -> str:
+    """Its labels and what it can give tasks: `zone=eu, sandbox, gpu: 1 of 2 free, memory: 6 GB of 8 GB free`."""
+    parts = [*executor["labels"], *(level for level in executor["isolation"] if level != "process")]
+    parts += [f"{name}: {each['free']} of {each['total']} free" for name, each in executor["resources"].items()]
+    memory = executor["memory"]
+    if memory is not None:
+        free = max(0, memory["total_bytes"] - memory["reserved_bytes"])
+        parts.append(f"memory: {size_in_words(free)} of {size_in_words(memory['total_bytes'])} free")
+    parts += [f"run as {user}" for user in executor["run_as"]]
+    return ", ".join(parts)

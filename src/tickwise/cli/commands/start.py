@@ -83,6 +83,12 @@ def scheduler(session: Session, /, **flags: Any) -> int:
     "--labels", metavar="LABELS", help="The labels that it offers to jobs that require them, such as gpu,zone=a."
 )
 @click.option(
+    "--resources", metavar="NAME=N", help="Its counted capacities, with commas between, such as gpu=2,license=1."
+)
+@click.option(
+    "--memory", metavar="SIZE", help="The memory that runs with a limit of memory reserve.  [what this process may use]"
+)
+@click.option(
     "--namespaces",
     "executor_namespaces",
     metavar="NAMES",

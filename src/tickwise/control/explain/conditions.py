@@ -27,8 +27,9 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
+from tickwise.domain.rules.capacities import amount_in_words
 from tickwise.domain.rules.limits import QUOTA_KEY
-from tickwise.roles.shared.served_queues import unserved
+from tickwise.roles.shared.served_queues import in_use, unserved
 
 SHOWN: Final = 5
 """The most runs or executors that an evidence names."""
@@ -90,6 +91,12 @@ def _of_run(facts: RunFacts) -> Iterator[_Finding]:
         if origin is not None:
             words += f" of the job {origin[1]!r}, which ended as {origin[0].state.value}"
         yield _Finding(ConditionName.PREDECESSOR, True, words, data={"run_ids": [str(run.origin)]})
+    if facts.demands_sandbox:
+        met = not facts.is_below_floor
+        words = "its namespace demands isolation sandbox of python and shell tasks (min_isolation), and it "
+        words += "has it, or is of another kind" if met else "is a plain process"
+        change = "its job is changed to isolation sandbox, or the demand of its namespace is lifted"
+        yield _Finding(ConditionName.ISOLATION, met, words, change, {"min_isolation": "sandbox"})
     yield from _executors(facts)
 
 
@@ -203,11 +210,12 @@ def _executors(facts: RunFacts) -> Iterator[_Finding]:
         return
     lane, namespace = facts.job.lane, facts.job.namespace
     needs = f"queue {lane.queue!r}" + (f", labels {', '.join(sorted(lane.requires))}" if lane.requires else "")
-    able = [each for each in active if unserved(lane, facts.function, [each], namespace) is None]
+    demand = facts.demand
+    able = [each for each in active if unserved(lane, facts.function, [each], namespace, demand) is None]
     named = ", ".join(f"{each.name} ({each.executor})" for each in able[:SHOWN])
     data = {"executor_ids": [str(each.executor) for each in able]}
     if not able:
-        why = unserved(lane, facts.function, active, namespace) if active else "no executor is active"
+        why = unserved(lane, facts.function, active, namespace, demand) if active else "no executor is active"
         change = f"start an executor that takes it: {needs}"
         yield _Finding(
             ConditionName.EXECUTOR, False, f"{why} (it needs: {needs}; active executors: {len(active)})", change, data
@@ -218,6 +226,13 @@ def _executors(facts: RunFacts) -> Iterator[_Finding]:
     slots, held = sum(each.slots for each in able), sum(each.held for each in able)
     change = "a run of these executors ends, or another executor starts"
     yield _Finding(ConditionName.SLOTS, held < slots, f"{held} of their {slots} slots are in use", change, data)
+    if demand is not None:
+        taken = in_use(demand, able)
+        words = taken or "one of them has free what it holds: " + ", ".join(
+            amount_in_words(name, amount) for name, amount in sorted(demand.items())
+        )
+        change = "a run that holds it ends, or an executor with more of it starts"
+        yield _Finding(ConditionName.CAPACITY, taken is None, words, change, {**data, "needs": dict(demand)})
 
 
 # ------------------------------------------------------------------------------------------ of a job

@@ -13,8 +13,10 @@ from tickwise.control.times import written
 from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
+from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
+from tickwise.domain.rules.capacities import Demand, demand_of
 from tickwise.domain.schedule import Schedule
 from tickwise.domain.stops import Stop
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow
@@ -114,6 +116,10 @@ class Because(StrEnum):
     WAITING_NOT_OFFERED = "waiting_not_offered"
     WAITING_PRIORITY = "waiting_priority"
     WAITING_EXECUTORS_BUSY = "waiting_executors_busy"
+    WAITING_ISOLATION = "waiting_isolation"
+    """Its namespace demands a sandbox, and its job has none."""
+    WAITING_CAPACITY = "waiting_capacity"
+    """Counted resources or memory that a run holds are in use."""
     WAITING_BACKOFF = "waiting_backoff"
     WAITING_SLOT = "waiting_slot"
     """As many runs go on as its concurrency limit allows."""
@@ -217,6 +223,8 @@ class ConditionName(StrEnum):
     PREDECESSOR = "predecessor"
     EXECUTOR = "executor"
     SLOTS = "slots"
+    CAPACITY = "capacity"
+    ISOLATION = "isolation"
 
 
 class Condition(NamedTuple):
@@ -299,6 +307,8 @@ class RunFacts:
     """Of one that waits for a slot: the runs that have the slots, with the names of their jobs."""
     concurrent_runs: int | None = None
     """The quota of runs at once of its namespace, as it is now."""
+    demands_sandbox: bool = False
+    """Its namespace demands that tasks are in a sandbox."""
     origin: tuple[RunRow, str] | None = None
     """The run that started it, with the name of its job."""
     letter: LetterRow | None = None
@@ -321,6 +331,17 @@ class RunFacts:
             Trigger.SEQUENCE: "the run that a sequence started at",
         }
         return f"{words.get(Trigger(self.run.trigger), 'the run of')} {self.said(self.run.nominal_at)}"
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Its task is below the least isolation of its namespace: no executor claims it."""
+        return self.demands_sandbox and self.job is not None and is_below_sandbox(self.job.lane.requires)
+
+    @property
+    def demand(self) -> Demand | None:
+        """The counted capacities that it holds while it runs; None: none, or its job is gone."""
+        plan = self.plan
+        return None if plan is None else demand_of(plan.resources, plan.limits.memory_bytes)
 
     def stop_at(self, instant: float) -> Stop | None:
         """The stop that holds back the job of the run at an instant: of several, the one that ends last."""

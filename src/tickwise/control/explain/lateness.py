@@ -288,7 +288,7 @@ def _alive_from(executors: Sequence[ExecutorRow], instant: float) -> float | Non
 def can_take(facts: RunFacts, executor: ExecutorRow) -> bool:
     """Check whether an executor offers what the run needs."""
     job = facts.job
-    return job is None or unserved(job.lane, facts.function, [executor], job.namespace) is None
+    return job is None or unserved(job.lane, facts.function, [executor], job.namespace, facts.demand) is None
 
 
 def wanted(facts: RunFacts) -> dict[str, Any]:

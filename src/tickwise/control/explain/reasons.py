@@ -45,7 +45,7 @@ from tickwise.domain.lifecycle import FINAL, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.rules.sentences import EXECUTOR_LEFT, LEASE_LOST, REPLACED_SENTENCE
 from tickwise.ports.store import RunRow
-from tickwise.roles.shared.served_queues import not_offered, unserved
+from tickwise.roles.shared.served_queues import in_use, not_offered, unserved
 
 PLANNED_AHEAD_SECONDS: Final = 60.0
 """No scheduler makes a run so long before it is due."""
@@ -289,7 +289,7 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
     if facts.job is not None:
         offered = {name for each in facts.active for name in each.functions}
         missing = not_offered(facts.function, frozenset(offered))
-        missing = missing or unserved(facts.job.lane, facts.function, facts.active, facts.job.namespace)
+        missing = missing or unserved(facts.job.lane, facts.function, facts.active, facts.job.namespace, facts.demand)
     if missing is not None:
         return Because.WAITING_NOT_OFFERED, f"waits: {missing}", wanted(facts)
     if facts.favoured:
@@ -300,6 +300,9 @@ def _waits(facts: RunFacts) -> tuple[Because, str, dict[str, Any]]:
     if held >= slots:
         words = f"waits: the executors that can take it have no free slot ({held} of {slots} are in use)"
         return Because.WAITING_EXECUTORS_BUSY, words, {"slots": slots, "held": held}
+    taken = None if facts.demand is None else in_use(facts.demand, able)
+    if taken is not None:
+        return Because.WAITING_CAPACITY, f"waits: {taken}", {"needs": dict(facts.demand or {})}
     words = "is due, and an executor with a free slot can take it; it should be a moment"
     return Because.WAITING_TURN, words, {"slots": slots, "held": held}
 

@@ -52,6 +52,7 @@ class RunContext:
             )
         row = await self._context.store.namespaces.get(namespace)
         found["concurrent_runs"] = None if row is None else row.quotas.concurrent_runs
+        found["demands_sandbox"] = row is not None and row.quotas.demands_sandbox
         if job is None:
             return found
         if run.state in (RunState.QUEUED, RunState.RETRYING):

@@ -192,7 +192,8 @@ class JobChanges:
         name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
-        confined = check_run_as(reconfine(body, task.kind, old), row.namespace, self._composer.check.run_as_users)
+        confined = reconfine(body, task.kind, old, scene.floor)
+        confined = check_run_as(confined, row.namespace, self._composer.check.run_as_users)
         where = lane(body, task, scene.serving.functions, row.lane, confined.labels)
         fields = _changes(body, old, resolved, changed) | confined.fields
         fields |= successors(body, row.job_id, name, scene.successors)

@@ -35,14 +35,17 @@ class JobComposer:
         self._context = context
         self.check = check
 
-    def _usual_scene(self, body: JobBody) -> Scene | None:
+    def _usual_scene(self, who: Principal, body: JobBody) -> Scene | None:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
         if body.task_id or body.calendars or body.then or body.on_failure or body.notify:
             return None
         if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
             return None
         now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
-        return None if now is None or serving is None else Scene(now, {}, serving, sandboxes=self._context.sandboxes)
+        floor = self._context.floors.fresh(who.namespace)
+        if now is None or serving is None or floor is None:
+            return None
+        return Scene(now, {}, serving, sandboxes=self._context.sandboxes, floor=floor)
 
     async def scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         """Look up the objects that the bodies name. Raises `StoreUnavailable`."""
@@ -66,8 +69,9 @@ class JobComposer:
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         following = following.told_to(who.within)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
+        floor = await self._context.floors.of(who.namespace)
         known = Scene(now, tasks, serving, calendars, following, channels)
-        return known._replace(sandboxes=self._context.sandboxes)
+        return known._replace(sandboxes=self._context.sandboxes, floor=floor)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """The findings on the scripts in the bodies. Returns within seconds."""
@@ -83,7 +87,7 @@ class JobComposer:
         """The job of a body; without a scene, the objects that it names are looked up. A create that is repeated after
         its time has passed is composed as it was then. Raises `Invalid`, and `StoreUnavailable` if it looks up."""
         if scene is None:
-            scene = self._usual_scene(body) or await self.look_up(who, (body,))
+            scene = self._usual_scene(who, body) or await self.look_up(who, (body,))
         try:
             return self.compose_now(who, body, scene)
         except Invalid as refusal:

@@ -1,7 +1,7 @@
 """From the fields of a body to what surrounds its task, and the labels that an executor must offer for it.
 
     isolation · allow_network · run_as · resources ──► Confinement ──► fields of the definition
-                                                                 └──► labels of the lane
+                               limits.memory_bytes ──┘           └──► labels of the lane
 
 The isolation of a `python` or `shell` job is decided once, when it is created, and stored: it never changes because
 executors come or go.
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
-from tickwise.documents.definition import Definition
+from tickwise.documents.definition import Definition, Limits
 from tickwise.domain.accounts.run_as import RunAsUsers, refusal
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
@@ -26,16 +26,26 @@ from tickwise.domain.confinement import (
     Confinement,
     Isolation,
     Network,
-    check_resources,
     check_user,
+    is_below_sandbox,
     needed_labels,
     read_destination,
 )
 from tickwise.domain.errors import Invalid
+from tickwise.domain.model import Lane
+from tickwise.domain.rules.capacities import Demand, check_resources, demand_of, needed_of_memory
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.SANDBOX
 """The isolation of a new job while no active executor serves its queue."""
+BELOW_FLOOR: Final = (
+    "the namespace demands isolation sandbox of python and shell tasks (min_isolation), and this is a plain process; "
+    "send isolation sandbox"
+)
+BELOW_FLOOR_WAITS: Final = (
+    "its namespace demands isolation sandbox of python and shell tasks (min_isolation), and it is a plain process: no "
+    "executor starts its runs, and they wait; change it to isolation sandbox"
+)
 _FIELDS: Final = ("isolation", "allow_network", "run_as", "resources")
 _NOTHING: Final = (UNSET,) * len(_FIELDS)
 _said: Final = attrgetter(*_FIELDS)
@@ -49,36 +59,61 @@ class Confined(NamedTuple):
     labels: tuple[str, ...]
     """That an executor must offer."""
     warnings: tuple[str, ...] = ()
+    demand: Demand | None = None
+    """The counted capacities that each run holds."""
 
 
 NOTHING: Final = Confined({}, ())
 _DEFAULTS: Final[Mapping[str, Any]] = {**PLAIN._asdict(), "resources": {}}
 
 
-def confine(body: JobBody, kind: str, serving: Serving | None, queue: str, namespace: str) -> Confined:
-    """Of a new job. `serving`: the active executors; None: a job that says nothing is a plain process.
-    Raises `Invalid`."""
+def confine(
+    body: JobBody,
+    kind: str,
+    serving: Serving | None,
+    queue: str,
+    namespace: str,
+    floor: Isolation = Isolation.PROCESS,
+) -> Confined:
+    """Of a new job. `serving`: the active executors; None: a job that says nothing is a plain process. `floor`: the
+    least isolation that its namespace demands. Raises `Invalid`."""
     if kind not in ISOLATED_KINDS and _said(body) == _NOTHING:
-        return NOTHING
+        return _confined(PLAIN, body.limits, {}) if body.limits else NOTHING
     found = _merged(body, PLAIN)
     warnings: tuple[str, ...] = ()
     if kind in ISOLATED_KINDS and body.isolation in (UNSET, None):
-        isolation, warnings = _usual(found, serving, queue, namespace)
+        isolation, warnings = (floor, ()) if floor is Isolation.SANDBOX else _usual(found, serving, queue, namespace)
         found = found._replace(isolation=isolation)
     _check(found, kind)
-    return Confined(_fields(found), needed_labels(found), warnings)
+    check_floor(found, kind, floor)
+    return _confined(found, body.limits or None, _fields(found), warnings)
 
 
-def reconfine(body: JobBody, kind: str, old: Definition) -> Confined:
-    """Of a job that is changed: what is not sent stays, as far as its kind of task can have it. Raises `Invalid`."""
+def reconfine(body: JobBody, kind: str, old: Definition, floor: Isolation = Isolation.PROCESS) -> Confined:
+    """Of a job that is changed: what is not sent stays, as far as its kind of task can have it. `floor` as for a new
+    job. Raises `Invalid`."""
     before = confinement_of(old)
+    limits = old.limits if body.limits is UNSET else body.limits
     if _said(body) == _NOTHING and (before == PLAIN or kind in ISOLATED_KINDS):
-        return Confined({}, needed_labels(before))
+        check_floor(before, kind, floor)
+        return _confined(before, limits or None, {})
     if kind not in ISOLATED_KINDS:
         before = Confinement(resources=before.resources)
     found = _merged(body, before)
     _check(found, kind)
-    return Confined({**_DEFAULTS, **_fields(found)}, needed_labels(found))
+    check_floor(found, kind, floor)
+    return _confined(found, limits or None, {**_DEFAULTS, **_fields(found)})
+
+
+def check_floor(found: Confinement, kind: str, floor: Isolation) -> None:
+    """Raises `Invalid` for a task below the least isolation of its namespace."""
+    if floor is Isolation.SANDBOX and kind in ISOLATED_KINDS and found.isolation is not Isolation.SANDBOX:
+        raise Invalid(BELOW_FLOOR, pointer="/isolation")
+
+
+def is_below(lane: Lane, floor: Isolation) -> bool:
+    """Check whether runs of this lane are below the least isolation of their namespace: no executor claims them."""
+    return floor is Isolation.SANDBOX and is_below_sandbox(lane.requires)
 
 
 def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> Confined:
@@ -94,15 +129,33 @@ def check_run_as(confined: Confined, namespace: str, allowed: RunAsUsers) -> Con
 def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:
     """Check what a definition says as if a body had said it; the labels that it needs. Raises `Invalid`."""
     found = confinement_of(definition)
-    if found == PLAIN:
-        return ()
-    _check(found, kind)
-    return needed_labels(found)
+    if found != PLAIN:
+        _check(found, kind)
+    return _labels(found, definition.limits)
 
 
 def confinement_of(definition: Definition) -> Confinement:
     """What a stored job's task is surrounded by."""
     return Confinement(definition.isolation, definition.allow_network, definition.run_as, definition.resources)
+
+
+def _confined(
+    found: Confinement, limits: Limits | None, fields: dict[str, Any], warnings: tuple[str, ...] = ()
+) -> Confined:
+    demand = demand_of(found.resources, None if limits is None else limits.memory_bytes)
+    return Confined(fields, _labels(found, limits), warnings, demand)
+
+
+def _labels(found: Confinement, limits: Limits | None) -> tuple[str, ...]:
+    """The labels that an executor must offer; memory that is limited is reserved."""
+    memory = None if limits is None else limits.memory_bytes
+    labels = needed_labels(found)
+    return labels if memory is None else (*labels, *needed_of_memory(memory))
+
+
+def demand_of_job(definition: Definition) -> Demand | None:
+    """The counted capacities that a run of this job holds; None: none."""
+    return demand_of(definition.resources, definition.limits.memory_bytes)
 
 
 def _fields(found: Confinement) -> dict[str, Any]:

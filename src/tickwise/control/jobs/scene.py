@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tickwise.control.jobs.successors import NOTHING, Graph
 from tickwise.control.tasks import NO_FINDINGS, Findings
+from tickwise.domain.confinement import Isolation
 from tickwise.ports.store import StoredTask
 from tickwise.roles.shared.served_queues import NOBODY, Serving
 
@@ -29,3 +30,5 @@ class Scene(NamedTuple):
     """The findings on the scripts in the bodies."""
     sandboxes: bool = True
     """See `ControlContext`."""
+    floor: Isolation = Isolation.PROCESS
+    """The least isolation that the namespace demands."""

@@ -14,13 +14,14 @@ from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
+from tickwise.control.jobs.confining import BELOW_FLOOR, BELOW_FLOOR_WAITS, demand_of_job, is_below
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
 from tickwise.control.jobs.transfers import JobTransfers
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import Definition, decode_definition, decode_plan, definition_of_run
-from tickwise.domain.errors import NotFound
+from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
@@ -170,6 +171,7 @@ class JobService:
             else (
                 *definition.warnings,
                 *(_untold(definition.notify, channels[row.namespace]) if definition.notify else ()),
+                *((BELOW_FLOOR_WAITS,) if is_below(row.lane, await self._context.floors.of(row.namespace)) else ()),
                 *_unserved(row, definition, serving),
             )
             for row, definition in jobs
@@ -198,8 +200,11 @@ class JobService:
         self, who: Principal, job_id: UUID, body: RunNowBody, receipt_for: ReceiptFor[UUID] | None = None
     ) -> UUID | Replay:
         """Make one run beside the schedule's, for a job in any status; return its id. Raises `Conflict` for a CANCELLED
-        job."""
+        job, and for one below the least isolation of its namespace (`isolation_below_minimum`)."""
         row = await self._context.job(who, job_id)
+        floor = await self._context.floors.of(row.namespace)
+        if is_below(row.lane, floor):
+            raise Conflict(BELOW_FLOOR, code="isolation_below_minimum")
         overlap = decode_plan(row.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         payload = payload_of(body.payload, body.params)
         definition = definition_of_run(row.definition, payload=payload, trace=who.origin.trace)
@@ -234,7 +239,7 @@ def _unserved(row: JobRow, definition: Definition, serving: Serving) -> tuple[st
     """The warning about runs that no active executor can take; of a job that is over, about its function alone."""
     function = function_of(row, definition)
     if row.status in _GOES_ON:
-        passing = serving.missing(row.lane, function, row.namespace)
+        passing = serving.missing(row.lane, function, row.namespace, demand_of_job(definition))
     else:
         passing = not_offered(function, serving.functions)
     return () if passing is None else (passing,)

@@ -18,6 +18,7 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
@@ -77,11 +78,21 @@ class QuotasBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         Annotated[float, Meta(ge=0.001, le=1_000_000)] | None,
         Meta(description="In place of the setting `namespace_requests_per_second_most`."),
     ] = None
+    min_isolation: Annotated[
+        Isolation | None,
+        Meta(
+            description="sandbox: python and shell tasks must be in a sandbox. Other jobs are refused, and runs of "
+            "those that are there wait until their job is changed."
+        ),
+    ] = None
     expected_version: int | UnsetType = UNSET
 
     def quotas(self) -> Quotas:
         """The quotas of this body."""
-        return Quotas(**{name: getattr(self, name) for name in QUOTA_NAMES})
+        said = {name: getattr(self, name) for name in QUOTA_NAMES}
+        # The least of all levels is none to demand.
+        least = None if self.min_isolation in (None, Isolation.PROCESS) else self.min_isolation.value
+        return Quotas(**{**said, "min_isolation": least})
 
 
 class NamespaceService:
@@ -159,6 +170,9 @@ class NamespaceService:
         if wanted == row:
             return row
         changed = await self._changed(who, row, wanted)
+        self._context.floors.forget(name)
+        if wanted.quotas.min_isolation != row.quotas.min_isolation:
+            self._context.signals.send(Topic.QUEUES)  # runs below the least isolation may go on
         logger.info("quotas_set", namespace=name, quotas=changed.quotas.said(), by=who.name)
         return changed
 

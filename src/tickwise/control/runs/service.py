@@ -12,6 +12,7 @@ from tickwise.control.access import check_namespace, requires
 from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
+from tickwise.control.jobs.confining import demand_of_job
 from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, index_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
@@ -39,7 +40,7 @@ from tickwise.ports.store import (
     RunText,
     Tally,
 )
-from tickwise.roles.shared.served_queues import not_offered, unserved
+from tickwise.roles.shared.served_queues import in_use, not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0
 BLOCKED: Final = "it waits until an earlier run of its job has ended (overlap)"
@@ -228,11 +229,16 @@ class RunService:
         job = await self._context.store.jobs.get(row.namespace, row.job_id)
         if job is None:
             return ()
-        function = function_of(job, decode_definition(row.definition or job.definition))
+        definition = decode_definition(row.definition or job.definition)
+        function = function_of(job, definition)
         passing = not_offered(function, await self._context.executors.functions())
         if passing is None:
             active = await self._context.executors.rows()
-            passing = unserved(job.lane, function, active, job.namespace) if active else NO_EXECUTOR
+            demand = demand_of_job(definition)
+            passing = unserved(job.lane, function, active, job.namespace, demand) if active else NO_EXECUTOR
+            if passing is None and demand is not None:
+                able = [each for each in active if unserved(job.lane, function, [each], job.namespace, demand) is None]
+                passing = in_use(demand, able)
         return (passing,) if passing else ()
 
 

@@ -5,6 +5,7 @@
     rates       which slot does a start get under a rate?
     returns     where does a run go that its holder gives back, and from when on can it be claimed?
     requests    which of two requests to the holder of a run stands?
+    capacities  which counted capacities does a run hold, and which executor has them?
     losses      what follows when the executor of a run is gone?
     sentences   the reasons and sentences that stores put on record
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.model import Claimed, Lane, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.ports.store.definitions import NewRun, NewSkip, Receipt, Replay
 from tickwise.ports.store.records import AttemptRow, RunRow
 
@@ -36,6 +37,8 @@ class NewExecutor:
     programs before 0.2."""
     namespaces: Sequence[str] | None = None
     """It claims runs of these namespaces alone; None: of each one."""
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
+    """Its counted capacities (`domain.rules.capacities`), by name."""
 
 
 def number_taken(number: int) -> Conflict:
@@ -63,6 +66,9 @@ class ExecutorRow:
     """… and since when there are any."""
     namespaces: Sequence[str] | None = None
     """It claims runs of these namespaces alone; None: of each one."""
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
+    """Its counted capacities by name, with the amounts taken at its last heartbeat; empty of a program that counts
+    nothing."""
 
     def takes(self, namespace: str) -> bool:
         """Check whether it claims runs of this namespace."""
@@ -504,11 +510,12 @@ class ExecutorStore(Protocol):
         *,
         differs: int | None = None,
         held: int | None = None,
+        capacities: Mapping[str, Capacity] | None = None,
     ) -> Beat:
         """Renew the lease of one executor and of all runs that it holds; return the requests to it, each until it is
         done. A lease that ran out is renewed too, unless an expiry came first; an expired one, or one that left, stays
-        so. `differs` is what the executor says of itself (`ExecutorRow.differs`), `held` how many runs it holds; None:
-        as before."""
+        so. `differs` is what the executor says of itself (`ExecutorRow.differs`), `held` how many runs it holds,
+        `capacities` what it counts; None: as before."""
         ...
 
     async def leave(self, executor: int) -> None:

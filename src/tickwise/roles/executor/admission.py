@@ -3,7 +3,8 @@
 claimed ──► definition read ──► held ──► run_starter
                │                  └── this executor drains: given back
                ├── unreadable: ends as `invalid`
-               └── an older attempt of the run still dies here: given back for a second
+               ├── an older attempt of the run still dies here: given back for a second
+               └── a counted capacity that it needs is not free: given back (`ledger`)
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from tickwise.roles.executor.answered_claims import AnsweredClaims
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
 from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.ledger import AdmissionVerdict
 from tickwise.roles.executor.outbox import Outbox
-from tickwise.roles.executor.outcomes import given_back, unreadable
+from tickwise.roles.executor.outcomes import UNOFFERED_SECONDS, given_back, unreadable
 from tickwise.roles.executor.run_starter import RunStarter
 from tickwise.roles.executor.settlement import RunSettlement
 from tickwise.roles.executor.store_clock import StoreClock
@@ -29,6 +31,10 @@ from tickwise.roles.shared.service import Telemetry
 
 DYING_SECONDS: Final = 1.0
 """The time for which a run goes back while an older attempt of it dies here."""
+LATER_SECONDS: Final = 2.0
+"""The time for which a run goes back while others wait for the capacity that it needs. Of a job that was stored before
+memory was reserved, the lane does not say so, and the next claim would bring it again at once."""
+_PAUSES: Final = {AdmissionVerdict.LATER: LATER_SECONDS, AdmissionVerdict.NEVER: UNOFFERED_SECONDS}
 
 logger = structlog.get_logger("tickwise.executor")
 
@@ -59,8 +65,8 @@ class Admission:
         self._outbox = outbox
         self._telemetry = telemetry
 
-    def take(self, rows: Sequence[Claimed]) -> None:
-        """Hold these runs, and start those that are due."""
+    def take(self, rows: Sequence[Claimed], *, by_name: bool = False) -> None:
+        """Hold these runs, and start those that are due. `by_name`: it was asked for, because it is remembered."""
         self._time.saw(rows[0].now)
         self._answered.add(rows)
         self._telemetry.claimed(len(rows))
@@ -76,6 +82,8 @@ class Admission:
             if (run_id in live or run_id in dying) and self._has_dying_attempt(claimed):
                 later = self._time.now() + DYING_SECONDS
                 self._outbox.add(given_back(held, self._time.now())._replace(retry_at=later), held.capacity)
+                continue
+            if body.demand is not None and not self._has_capacity(held, by_name=by_name):
                 continue
             live[run_id] = held
             held.capacity.held += 1
@@ -99,6 +107,17 @@ class Admission:
             logger.warning("attempt_superseded", run_id=str(claimed.run_id), executor=self._lease.number)
             self._held_runs.abandon(old)
         return claimed.run_id in self._held_runs.dying
+
+    def _has_capacity(self, held: HeldRun, *, by_name: bool) -> bool:
+        """Take the counted capacities that a run needs; else give it back, as if it had never been claimed."""
+        verdict = self._held_runs.ledger.admit(held.claimed.run_id, held.body.demand or {}, by_name=by_name)
+        if verdict is AdmissionVerdict.HELD:
+            return True
+        now = self._time.now()
+        pause = _PAUSES.get(verdict)
+        retry_at = None if pause is None else now + pause
+        self._outbox.add(given_back(held, now)._replace(retry_at=retry_at), held.capacity)
+        return False
 
     def _refuse(self, claimed: Claimed, detail: str) -> None:
         logger.error("definition_unreadable", run_id=str(claimed.run_id), detail=detail)

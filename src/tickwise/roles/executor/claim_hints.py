@@ -305,7 +305,8 @@ class Hinting:
             buffer = self._by_kind.get(needed)
             if buffer is not None:
                 offered = buffer.capacity.runner.labels()
-                served = all(label in self._labels or label in offered for label in lane.requires)
+                reserved = self._held_runs.ledger.labels()
+                served = all(label in self._labels or label in offered or label in reserved for label in lane.requires)
                 return buffer if served else None
         return None
 

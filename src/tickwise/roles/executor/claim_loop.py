@@ -5,6 +5,9 @@
        └── none, or for long: attempts.claim     claim, and again for a while: perhaps it still will be, by a server
                                                  that stood still
 
+Runs that hold counted capacities come one at a time (`ledger`): the first of all runs that each runner can take is
+claimed alone, as long as it is one of those, and then the others are claimed in batches.
+
 Without a broker, or while it is away, every wake-up leads to a claim of any ready runs. With one, hints name new runs,
 and any ready runs are claimed every `poll_seconds`, repeatedly while the claim fills the room.
 
@@ -29,7 +32,7 @@ from tickwise.roles.executor.admission import Admission
 from tickwise.roles.executor.answered_claims import log_given_back
 from tickwise.roles.executor.capacity import AHEAD_SLOTS_SECONDS, RunnerCapacity
 from tickwise.roles.executor.claim_hints import Hinting, ahead_of
-from tickwise.roles.executor.held_runs import HeldRuns
+from tickwise.roles.executor.held_runs import HeldRuns, is_counted
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.store_clock import StoreClock
@@ -45,6 +48,8 @@ PREFETCH_LEAST: Final = 100
 LOOK_SECONDS: Final = 1.0
 """The interval at which an executor that is busy with hinted runs looks for others: runs whose hints were lost, and
 what became free long after it was ready."""
+MAX_SINGLY: Final = 16
+"""Runs claimed one at a time before the others get a turn."""
 LEAST_SECONDS: Final = 0.001
 """Shorter pauses are not worth a timer."""
 RECALL_SECONDS: Final = 120.0
@@ -82,6 +87,7 @@ class ClaimLoop:
         self._settings = settings
         self._capacities = capacities
         self._held_runs = held_runs
+        self._ledger = held_runs.ledger
         self._admission = admission
         self._wake = wake
         self._hinting = hinting
@@ -106,16 +112,52 @@ class ClaimLoop:
         if self._in_doubt or self._recall_at <= self._clock.monotonic() < self._recall_until:
             await self._recover()
         ready = [capacity for capacity in self._capacities if capacity.runner.labels() and capacity.ready()]
+        more = False
+        if self._ledger.is_counting:
+            more = await self._claim_singly(ready)
+            ready = [capacity for capacity in ready if capacity.ready()]
         hinting = self._hinting
         if hinting is None or not hinting.reachable():
-            return await self._claim_any(ready)
+            return await self._claim_any(ready) or more
         hinting.ripen()
-        more = False
         for capacity in ready:
             if hinting.waiting(capacity):
                 more |= await self._claim_named(hinting, capacity)
         now = self._clock.monotonic()
         return await self._claim_any([each for each in ready if self._looks(each, hinting, now)]) or more
+
+    async def _claim_singly(self, ready: Sequence[RunnerCapacity]) -> bool:
+        """Claim runs that hold counted capacities, each alone, so that none comes for which there is no room; return
+        whether there may be more. The store gives the most urgent run of all, counted or not: so neither kind starves
+        the other."""
+        for awaited in self._ledger.to_look_for() if ready else ():
+            rows = await self._ask_singly(ready, self._ledger.offered(), (awaited.run_id,))
+            if not rows:
+                self._ledger.not_found(awaited.run_id)
+        more = False
+        for capacity in ready:
+            for _ in range(MAX_SINGLY):
+                labels = self._ledger.counted_labels()
+                if not labels or capacity.room() <= 0 or self._held_runs.closed:
+                    break
+                rows = await self._ask_singly((capacity,), (*self._ledger.labels(), *labels))
+                if not rows or not is_counted(rows[0]):
+                    break
+            else:
+                more = True
+        return more
+
+    async def _ask_singly(
+        self, group: Sequence[RunnerCapacity], labels: Sequence[str], runs: Sequence[UUID] | None = None
+    ) -> Sequence[Claimed]:
+        """Claim one run with these labels besides the usual ones, and take it in."""
+        request = self._request(group, 1, min(self._settings.ahead_seconds, AHEAD_SLOTS_SECONDS), runs, labels)
+        self._in_doubt = True
+        rows = await self._attempts.claim(request)
+        self._in_doubt = False
+        if rows:
+            self._admission.take(rows, by_name=runs is not None)
+        return rows
 
     async def look_afresh(self) -> float:
         """Claim from the start of each queue: a queue goes on, whose runs have no hint, and which the last claims read
@@ -213,12 +255,15 @@ class ClaimLoop:
         limit: int,
         ahead_seconds: float,
         runs: Sequence[UUID] | None = None,
+        counted: Sequence[str] | None = None,
     ) -> ClaimRequest:
+        """`counted`: the labels of counted capacities; None: those for claims of many runs."""
         settings = self._settings
+        offered = itertools.chain.from_iterable(capacity.runner.labels() for capacity in group)
         return ClaimRequest(
             executor=self._lease.number,
             queues=settings.queues,
-            labels=(*settings.labels, *itertools.chain.from_iterable(capacity.runner.labels() for capacity in group)),
+            labels=(*settings.labels, *offered, *(self._ledger.labels() if counted is None else counted)),
             limit=limit,
             ahead_seconds=ahead_seconds,
             afresh=self._afresh,

@@ -21,10 +21,12 @@ from tickwise.domain.confinement import PLAIN, Confinement
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.capacities import Demand, demand_of
 from tickwise.domain.trace_context import TraceContext
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
+from tickwise.roles.executor.ledger import CapacityLedger
 
 BODIES_KEPT: Final = 1_000
 """Texts of definitions that are remembered read: the runs of one job come with the same text each time."""
@@ -65,11 +67,21 @@ class Body(NamedTuple):
     """Other jobs go on from its success."""
     is_waited_for: bool
     """Runs may wait for its end: for its slot, or because later runs of its job wait for earlier ones."""
+    demand: Demand | None = None
+    """The counted capacities that it holds from its claim until its task is dead; None: none."""
 
 
 def read_body(text: str) -> Body:
     """Raises `MsgspecError`, or `KeyError` if its task has no kind."""
     return _remembered(text) if len(text) <= BODY_KEPT_LENGTH else _read(text)
+
+
+def is_counted(claimed: Claimed) -> bool:
+    """Check whether a run holds counted capacities; False if its definition cannot be read."""
+    try:
+        return read_body(claimed.spec).demand is not None
+    except (msgspec.MsgspecError, KeyError):
+        return False
 
 
 def _read(text: str) -> Body:
@@ -78,7 +90,8 @@ def _read(text: str) -> Body:
     limits = _UNLIMITED_TASK if work.limits == _UNLIMITED else work.limits.of_task()
     waited_for = work.concurrency is not None or work.overlap in WAITING
     flags = (guarded, bool(work.retry.on.error), _confinement_of(work), bool(work.then), waited_for)
-    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags))
+    demand = demand_of(work.resources, limits.memory_bytes)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand))
 
 
 def _confinement_of(work: Work) -> Confinement:
@@ -173,7 +186,8 @@ class HeldRun(msgspec.Struct, eq=False):
 class HeldRuns:
     """The runs that one executor holds. Its parts read `live` directly, because that is on the hot path."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: CapacityLedger) -> None:
+        self.ledger = ledger
         self.live: dict[UUID, HeldRun] = {}
         self.dying: dict[UUID, RunnerCapacity] = {}
         """Abandoned tasks that are not yet dead. Each keeps its place, and its run must not begin here again."""
@@ -204,6 +218,8 @@ class HeldRuns:
             capacity.held -= 1
         else:
             capacity.launched -= 1
+        if held.body.demand is not None:
+            self.ledger.release(held.claimed.run_id)
         capacity.freed()
 
     def abandon(self, held: HeldRun) -> None:
@@ -212,6 +228,8 @@ class HeldRuns:
         if held.stage is RunStage.LAUNCHED:
             held.capacity.launched += 1
             self.dying[held.claimed.run_id] = held.capacity
+            if held.body.demand is not None:
+                self.ledger.hold(held.claimed.run_id, held.body.demand)
             held.capacity.runner.stop(held.claimed.run_id, grace_seconds=0.0)
 
     def abandon_all(self) -> None:
@@ -224,5 +242,6 @@ class HeldRuns:
         capacity = self.dying.pop(run_id, None)
         if capacity is not None:
             capacity.launched -= 1
+            self.ledger.release(run_id)
             capacity.freed()
             self.idle.set()

@@ -29,6 +29,7 @@ from tickwise.roles.executor.cancel_requests import CancelRequests
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.ledger import CapacityLedger
 from tickwise.roles.executor.reconciliation import Reconciliation
 from tickwise.roles.executor.result_publisher import Publisher
 from tickwise.roles.executor.run_log import RunLog
@@ -60,8 +61,10 @@ class ExecutorRegistration:
         lease: Lease,
         capacities: Sequence[RunnerCapacity],
         settings: ExecutorSettings,
+        ledger: CapacityLedger,
         publisher: Publisher | None = None,
     ) -> None:
+        self._ledger = ledger
         self._executors = executors
         self._clock = clock
         self._time = time
@@ -102,7 +105,8 @@ class ExecutorRegistration:
                 number=executor_number(int(clock.now() * 1000), clock.random_bytes(2)),
                 name=settings.name,
                 queues=settings.queues,
-                labels=(*settings.labels, *self._offered()),
+                labels=(*settings.labels, *self._offered(), *self._ledger.offered()),
+                capacities=self._ledger.capacities(),
                 functions=self._functions(),
                 slots=settings.slots,
                 lease_seconds=settings.lease_seconds,
@@ -124,6 +128,7 @@ class ExecutorRegistration:
             self._functions(),
             differs=differs,
             held=sum(capacity.held for capacity in self._capacities),
+            capacities=self._ledger.capacities(),
         )
         self._time.saw(beat.now, asked.monotonic)
         if beat.alive:

@@ -39,6 +39,7 @@ from tickwise.roles.executor.departure import Departure
 from tickwise.roles.executor.held_runs import HeldRuns
 from tickwise.roles.executor.lease import Lease, LeaseWatchers
 from tickwise.roles.executor.lease_watch import LeaseWatch
+from tickwise.roles.executor.ledger import CapacityLedger
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.reconciliation import Reconciliation
 from tickwise.roles.executor.registration import ExecutorRegistration, Heartbeat
@@ -89,7 +90,8 @@ class Executor(Service):
         self._broker = broker
         self._rings = signals.listen(Topic.RUNS)
         self._claim_wake = self._rings if broker is None else asyncio.Event()
-        self._held_runs = HeldRuns()
+        self._ledger = CapacityLedger(settings.capacities, clock=clock, wake=self._claim_wake)
+        self._held_runs = HeldRuns(self._ledger)
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=self._held_runs.live.__contains__)
         self._time = StoreClock(clock)
         self._lease = Lease(clock, settings.lease_seconds, doubted=self._beat_wake, watchers=watchers)
@@ -257,6 +259,7 @@ class Executor(Service):
             lease=lease,
             capacities=self._capacities,
             settings=settings,
+            ledger=self._ledger,
             publisher=self._publisher,
         )
         cancels = CancelRequests(

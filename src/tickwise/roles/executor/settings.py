@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tickwise.domain.rules.capacities import MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +15,10 @@ class ExecutorSettings:
     name: str
     queues: tuple[str, ...] = ("default",)
     labels: tuple[str, ...] = ()
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """Counted capacities, by name."""
+    memory_bytes: int | None = None
+    """The memory that runs with a limit of memory reserve; None: it is not counted."""
     namespaces: tuple[str, ...] = ()
     """It claims runs of these alone; empty: of each one."""
     slots: int = 16
@@ -31,3 +38,9 @@ class ExecutorSettings:
     """Environments that are built before a run needs them; 0: none."""
     results: str = "direct"
     """The path of outcomes: `direct` to the store, or through the `broker`, if there is one."""
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """All that is counted, by name."""
+        memory = {} if self.memory_bytes is None else {MEMORY: self.memory_bytes}
+        return {**self.resources, **memory}

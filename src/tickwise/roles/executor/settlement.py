@@ -131,7 +131,7 @@ class RunReports:
         for run_id, ending in endings:
             held = live.get(run_id)
             verdict, started, ended, _, _, result, _, _, usage = ending
-            if held is None or verdict is not _OK or usage is not None:
+            if held is None or verdict is not _OK or usage is not None or held.body.demand is not None:
                 self.ended(run_id, ending)
                 continue
             del live[run_id]

@@ -21,6 +21,7 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain import schedule as schedules
+from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
@@ -28,10 +29,10 @@ from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
-from tickwise.ports.store import NO_TEXT, Check, JobRow, RunQuery, Store, Violation
+from tickwise.ports.store import NO_TEXT, Check, ExecutorRow, JobRow, RunQuery, Store, Violation
 from tickwise.roles.scheduler.fires import read_plan
 from tickwise.roles.shared.health import InvariantPass
-from tickwise.roles.shared.served_queues import unserved_lane
+from tickwise.roles.shared.served_queues import unserved_lane, waits_for_capacity
 from tickwise.roles.shared.service import Telemetry
 
 PAGE: Final = 500
@@ -258,12 +259,22 @@ class Healing:
             if place not in missing:
                 missing[place] = None if lane is None else unserved_lane(lane, active, namespace)
             why = missing[place]
+            if why is None and lane is not None and await self._waits(lane, active, namespace):
+                continue
             if why is None:
                 claimable.append(violation)
             elif self._is_news(Check.CLAIMED_IN_TIME, f"{violation.namespace} {why}"):
                 run_id = str(violation.subject)
                 logger.warning("runs_unserved", namespace=violation.namespace, detail=why, run_id=run_id)
         return claimable
+
+    async def _waits(self, lane: Lane, active: Sequence[ExecutorRow], namespace: str) -> bool:
+        """Check whether runs of a lane wait for a counted capacity, or are below the least isolation of their
+        namespace."""
+        if waits_for_capacity(lane, active, namespace):
+            return True
+        row = await self._store.namespaces.get(namespace) if is_below_sandbox(lane.requires) else None
+        return row is not None and row.quotas.demands_sandbox
 
     # ------------------------------------------------------------------------------------------ jobs without a timer
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tickwise.control.bodies import TEXT_MAX
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE
@@ -36,6 +37,10 @@ class Input(StrEnum):
     CHOICE = "choice"
     LABELS = "labels"
     """`name=value`, one a line."""
+    AMOUNTS = "amounts"
+    """`name=number`, one a line."""
+    NETWORK = "network"
+    """`host:port`, one a line; or `any`."""
     LINES = "lines"
     """Texts, one a line."""
     CALENDARS = "calendars"
@@ -47,12 +52,15 @@ class Input(StrEnum):
 
 VALUE_TYPES: Final[Mapping[Input, Any]] = MappingProxyType({
     Input.TEXT: str, Input.AREA: str, Input.WHOLE: int, Input.NUMBER: float, Input.DURATION: float, Input.MOMENT: str,
-    Input.CHOICE: str, Input.LABELS: dict[str, str], Input.LINES: list[str], Input.CALENDARS: list[dict[str, str]],
+    Input.CHOICE: str, Input.LABELS: dict[str, str], Input.AMOUNTS: dict[str, int], Input.NETWORK: bool | list[str],
+    Input.LINES: list[str], Input.CALENDARS: list[dict[str, str]],
     Input.DELAYS: list[float], Input.JSON: Any,
 })  # fmt: skip
 """The type of a value in a body."""
 
-SEVERAL_LINES: Final = (Input.AREA, Input.JSON, Input.LABELS, Input.LINES, Input.CALENDARS)
+SEVERAL_LINES: Final = (
+    Input.AREA, Input.JSON, Input.LABELS, Input.AMOUNTS, Input.NETWORK, Input.LINES, Input.CALENDARS,
+)  # fmt: skip
 """Inputs with room for more than one line."""
 
 
@@ -294,6 +302,24 @@ PLACE: Final = (
     FormField(name="limits.files", label="Files in it", input=Input.WHOLE, placeholder="no limit"),
     FormField(name="limits.output_bytes", label="Output in bytes", input=Input.WHOLE, placeholder="10485760"),
 )  # fmt: skip
+CONFINED: Final = (
+    FormField(
+        name="isolation", label="Isolation", input=Input.CHOICE,
+        choices=_choices(
+            Isolation, {"process": "a plain process", "sandbox": "a sandbox"}, "a sandbox where executors offer one"
+        ),
+        help="Of commands, programs and Python scripts.",
+    ),
+    FormField(
+        name="allow_network", label="Network of the sandbox", input=Input.NETWORK, rows=2, most=20_000,
+        placeholder="api.example.com:443", help="Host and port, one a line; any for all that the executor reaches.",
+    ),
+    FormField(name="run_as", label="Run as the system user", help="One that executors allow."),
+    FormField(
+        name="resources", label="Holds of the executor's resources", input=Input.AMOUNTS, rows=2, most=2_000,
+        placeholder="gpu=1", help="Name and amount, one a line.",
+    ),
+)  # fmt: skip
 AFTER: Final = (
     FormField(
         name="then", label="Then run", input=Input.LINES, rows=2, most=5_000,
@@ -310,6 +336,7 @@ POLICIES: Final[Sequence[tuple[str, str, Sequence[FormField]]]] = (
     ("times", "Late, overlapping and spread runs", TIMES),
     ("attempts", "Attempts, timeouts and retries", ATTEMPTS),
     ("place", "Queue, limits and rates", PLACE),
+    ("confined", "Isolation and resources", CONFINED),
     ("after", "What follows", AFTER),
 )
 """Groups of further fields: id, title, fields."""
@@ -327,7 +354,8 @@ FIELDS: Final[Mapping[str, FormField]] = MappingProxyType({
 DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({
     "labels": {}, "payload": {}, "timezone": "UTC", "overlap": Overlap.SKIP.value, "calendars": [],
     "fuse_per_minute": FUSE_PER_MINUTE, "max_retries": 3, "on_unknown": OnUnknown.RERUN.value, "queue": DEFAULT_QUEUE,
-    "priority": DEFAULT_PRIORITY, "requires": [], "then": [], "on_failure": [], "notify": [],
+    "priority": DEFAULT_PRIORITY, "requires": [], "resources": {}, "then": [],
+    "on_failure": [], "notify": [],
 })  # fmt: skip
 """The values of fields that say nothing; of all others it is None."""
 

@@ -207,6 +207,8 @@ def body_of_job(row: JobRow, definition: Definition) -> Body:
         then=[str(job) for job in definition.then],
         on_failure=[str(job) for job in definition.on_failure],
         notify=list(definition.notify),
+        allow_network=plain(definition.allow_network) or None,
+        resources=dict(definition.resources),
         payload=msgspec.json.decode(bytes(definition.payload)),
         jitter_seconds=definition.jitter_seconds or None,
         window_seconds=definition.window_seconds or None,

@@ -17,7 +17,9 @@ import msgspec
 from tickwise.control.jobs.planning import duration_seconds
 from tickwise.control.wording import sentence
 from tickwise.documents.definition import CalendarUse
+from tickwise.domain.confinement import read_destination
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.capacities import read_resources
 from tickwise.web.editing.fields import FormField, Input
 from tickwise.web.json_text import pretty_value
 
@@ -117,6 +119,19 @@ def _labels(text: str, _said: FormField, _zone: ZoneInfo) -> dict[str, str]:
     return found
 
 
+def _amounts(text: str, _said: FormField, _zone: ZoneInfo) -> dict[str, int]:
+    return read_resources(line for line in text.splitlines() if line.strip())
+
+
+def _network(text: str, said: FormField, zone: ZoneInfo) -> bool | list[str]:
+    lines = _lines(text, said, zone)
+    if lines == ["any"]:
+        return True
+    for line in lines:
+        read_destination(line)
+    return lines
+
+
 def _lines(text: str, _said: FormField, _zone: ZoneInfo) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
@@ -157,6 +172,8 @@ _READERS: Final[Mapping[Input, Callable[[str, FormField, ZoneInfo], Any]]] = {
     Input.MOMENT: _moment,
     Input.CHOICE: _choice,
     Input.LABELS: _labels,
+    Input.AMOUNTS: _amounts,
+    Input.NETWORK: _network,
     Input.LINES: _lines,
     Input.CALENDARS: _calendars,
     Input.DELAYS: _delays,
@@ -176,8 +193,10 @@ def written(said: FormField, value: Any, zone: ZoneInfo) -> str:
             return duration_text(value)
         case Input.MOMENT:
             return moment_text(value, zone)
-        case Input.LABELS:
+        case Input.LABELS | Input.AMOUNTS:
             return "\n".join(f"{name}={text}" for name, text in value.items())
+        case Input.NETWORK:
+            return "any" if value is True else "\n".join(value or ())
         case Input.LINES:
             return "\n".join(value)
         case Input.CALENDARS:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.bodies import QueueHoldBody
 from tickwise.control.cluster import ClusterService
 from tickwise.control.runs.queues import QueueService
+from tickwise.domain.confinement import offered_levels, offered_users, own_labels
 from tickwise.domain.errors import Invalid, Refused, Unavailable
+from tickwise.domain.rules.capacities import MEMORY, size_in_words
+from tickwise.ports.store import ExecutorRow
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
 
 SEE_OTHER: Final = 303
+
+
+class ExecutorOffers(NamedTuple):
+    """The offers of an executor, as texts of its row."""
+
+    labels: Sequence[str]
+    """Those that its operator gave it."""
+    surroundings: Sequence[str]
+    """Isolation levels, and users that tasks may name."""
+    capacities: Sequence[str]
+    """Counted resources and memory, as of its last heartbeat."""
 
 
 async def executors_page(visit: Visit) -> Response:
@@ -26,10 +40,26 @@ async def executors_page(visit: Visit) -> Response:
     except Unavailable:
         roles = None
     values = {
+        "offers": {row.executor: _offers(row) for row in rows},
         "executors": sorted(rows, key=lambda row: (row.gone_at is not None, row.name, row.executor)),
         "roles": roles,
     }
     return visit.page("executors.html", values)
+
+
+def _offers(row: ExecutorRow) -> ExecutorOffers:
+    """The offers of an executor to tasks, in words."""
+    memory = row.capacities.get(MEMORY)
+    resources = [
+        f"{name}: {capacity.free} of {capacity.whole} free"
+        for name, capacity in sorted(row.capacities.items())
+        if name != MEMORY
+    ]
+    if memory is not None:
+        resources.append(f"memory: {size_in_words(memory.taken)} of {size_in_words(memory.whole)} reserved")
+    users = [f"run as {user}" for user in offered_users(row.labels)]
+    levels = [f"isolation: {level.value}" for level in offered_levels(row.labels)]
+    return ExecutorOffers(own_labels(row.labels), [*levels, *users], resources)
 
 
 async def queues_page(visit: Visit) -> Response:

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.access import holds_everywhere
 from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService, QuotasBody
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, Refused, TickwiseError, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.permissions import Permission
@@ -184,6 +185,8 @@ async def _set_quotas(visit: Visit, name: str) -> str:
         else:
             most = {"lanes": 1_000, "calendars": 1_000, "windows": 200, "concurrent_runs": 1_000_000}
             limits[quota] = forms.whole(said, quota, 0, most.get(quota, COUNT_MOST))
+    if visit.form.get("min_isolation", "") == Isolation.SANDBOX:
+        limits["min_isolation"] = Isolation.SANDBOX
     body = QuotasBody(**limits, expected_version=_version(visit))
     await visit.control.namespaces.set_quotas(visit.who, name, body)
     return "quotas"

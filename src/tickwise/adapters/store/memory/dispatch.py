@@ -16,6 +16,7 @@ from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, Ti
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, run_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
@@ -231,6 +232,7 @@ class Attempts(Duty):
             and labels.issuperset(lane.requires)
             and not self._state.on_hold(namespace, lane.queue)
             and (bound is None or namespace in bound)
+            and not (self._state.quotas_of(namespace).demands_sandbox and is_below_sandbox(lane.requires))
         ]
 
     def _take(

@@ -10,6 +10,7 @@ from tickwise.adapters.store.memory.losses import leave, lose
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.lifecycle import CancelKind, RunEvent, RunState
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.domain.rules.losses import LossFate
 from tickwise.domain.rules.requests import told_to_holder
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
@@ -29,6 +30,7 @@ class Executors(Duty):
             number=number,
             said=executor,
             functions=tuple(executor.functions),
+            capacities=dict(executor.capacities),
             registered_at=now,
             lease_seconds=executor.lease_seconds,
             lease_until=now + executor.lease_seconds,
@@ -43,6 +45,7 @@ class Executors(Duty):
         *,
         differs: int | None = None,
         held: int | None = None,
+        capacities: Mapping[str, Capacity] | None = None,
     ) -> Beat:
         del held  # they are counted
         now, epoch = self._state.now(), self._state.epoch.epoch
@@ -55,6 +58,8 @@ class Executors(Duty):
         found.lease_seconds, found.lease_until = lease_seconds, now + lease_seconds
         if functions is not None:
             found.functions = tuple(functions)
+        if capacities is not None:
+            found.capacities = dict(capacities)
         asked = [CancelRequest(run.run_id, kind) for run in found.held.values() if (kind := self._request_to(run, now))]
         return Beat(alive=True, now=now, cancels=asked, epoch=epoch)
 
@@ -143,6 +148,7 @@ def executor_row(executor: ExecutorRecord) -> ExecutorRow:
         namespaces=executor.said.namespaces,
         labels=executor.said.labels,
         functions=executor.functions,
+        capacities=executor.capacities,
         slots=executor.said.slots,
         registered_at=executor.registered_at,
         lease_until=executor.lease_until,

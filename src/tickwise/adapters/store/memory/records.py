@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
@@ -16,6 +16,7 @@ from tickwise.domain.lifecycle import HELD, CancelKind, RunState
 from tickwise.domain.model import Lane, Trigger
 from tickwise.domain.notices.rules import Alert, Notice
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.domain.rules.overlap import LinedRun
 from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
@@ -336,6 +337,7 @@ class ExecutorRecord:
     lease_until: float
     gone_at: float | None = None
     held: dict[UUID, RunRecord] = field(default_factory=dict)
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
     differs: int = 0
     differing_since: float | None = None
 

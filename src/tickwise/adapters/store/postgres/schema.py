@@ -81,6 +81,8 @@ MIGRATIONS: Final = (
     Migration("0038", ("0038_environments.sql",)),
     Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
+    Migration("0042", ("0042_executors_capacities.sql",)),
+    Migration("0043", ("0043_least_isolation.sql",)),
     Migration("0044", ("0044_usage.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""

@@ -96,6 +96,10 @@ def change(session: Session, name: str, display_name: str) -> None:
 @click.option("--windows", metavar="N", help="Maintenance windows.")
 @click.option("--concurrent-runs", metavar="N", help="Runs at once; more wait for their start.")
 @click.option("--requests-per-second", metavar="R", help="Requests a second, in place of the setting for all.")
+@click.option(
+    "--min-isolation", type=click.Choice(("sandbox", "process", "none")),
+    help="The least isolation of python and shell tasks; runs of jobs below it wait.",
+)  # fmt: skip
 @view_options
 @click.pass_obj
 def quota(session: Session, /, name: str, **given: str | None) -> None:
@@ -109,7 +113,7 @@ def quota(session: Session, /, name: str, **given: str | None) -> None:
         for field, text in wanted.items():
             option = f"--{field.replace('_', '-')}"
             work.blame(session, f"/{field}", option, text)
-            body[field] = _amount(option, text)
+            body[field] = _amount(option, text) if field != LEAST_ISOLATION else None if text == "none" else text
         session.client.request("PUT", f"{_path(name)}/quotas", body=body)
     _show_usage(session, session.client.request("GET", f"{_path(name)}/usage").body)
 
@@ -208,6 +212,8 @@ def _path(name: str) -> str:
     return f"/namespaces/{quote(name, safe='')}"
 
 
+LEAST_ISOLATION: Final = "min_isolation"
+"""A quota that is no number."""
 ESTIMATED: Final = ("jobs", "bytes")
 """Estimated quotas: grown from a sample where there are very many jobs."""
 
@@ -222,16 +228,21 @@ def _amount(option: str, text: str) -> float | int | None:
         raise click.BadParameter(f"write a number, or none, not {text!r}", param_hint=option) from None
 
 
+def _quota_text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
+
+
 def _show_usage(session: Session, found: Json) -> None:
     if session.as_json:
         session.show_json(found)
         return
     quotas, used = found["quotas"], {**found, "runs_per_day": found["runs_today"], "requests_per_second": None}
+    used[LEAST_ISOLATION] = None
     rows = [
         (
             field.replace("_", " "),
             "-" if used[field] is None else f"{'about ' * (used['is_estimate'] and field in ESTIMATED)}{used[field]:,}",
-            "none" if quotas[field] is None else f"{quotas[field]:,}",
+            "none" if quotas[field] is None else _quota_text(quotas[field]),
         )
         for field in quotas
         if field != "version"

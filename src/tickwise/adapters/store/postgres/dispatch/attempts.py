@@ -58,6 +58,7 @@ class Attempts(Part):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], ClaimCursor] = {}
+        self._sandboxed: Sequence[str] = ()
         shared.at_clock_move.append(self._claimers.clear)
 
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
@@ -68,7 +69,9 @@ class Attempts(Part):
             return await self._claim_named(request, request.runs)
         if request.afresh:
             self._claimers.clear()
-        claimer, quotas = self._claimer(request), list(await self._quotas.of_runs())
+        quotas = list(await self._quotas.of_runs())
+        await self._look_at_sandboxed()
+        claimer = self._claimer(request)
         reach = claimer.next_reach(self._clock.monotonic())
         claims = await self._claim(request, claimer, reach, request.limit, quotas)
         free = request.limit - len(claims)
@@ -90,7 +93,7 @@ class Attempts(Part):
         """`quotas`: the namespaces with a quota of runs at once."""
         marks = claimer.marks(reach)
         ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
-        fair = claimer.fair
+        fair, sandboxed = claimer.fair, self._sandboxed
         async with self._links.line("claim").use(writes=True) as connection:
             # Timed inside its turn, so that waiting for another claim is not taken for the cost of this one.
             begun = self._clock.monotonic()
@@ -108,6 +111,7 @@ class Attempts(Part):
                 list(claimer.begun.keys()),
                 list(claimer.begun.values()),
                 quotas,
+                sandboxed,
             )
             ended = self._clock.monotonic()
             taken = [(row[_LANE], row[_READY]) for row in rows]
@@ -127,6 +131,8 @@ class Attempts(Part):
         if not places:
             return []
         quotas = list(await self._quotas.of_runs())
+        await self._look_at_sandboxed()
+        sandboxed = self._sandboxed
         async with self._links.line("claim").use(writes=True) as connection:
             rows = await connection.fetch(
                 statement("claim_named"),
@@ -137,6 +143,7 @@ class Attempts(Part):
                 request.ahead_seconds,
                 list(places),
                 quotas,
+                sandboxed,
             )
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
@@ -144,6 +151,14 @@ class Attempts(Part):
             self._shared.hear(rows[0][_NOW])
         rows.sort(key=lambda row: places[row[_RUN]])
         return _claims(rows)
+
+    async def _look_at_sandboxed(self) -> None:
+        """The namespaces whose tasks must be in a sandbox. When they change, claims begin anew: they read past lanes
+        whose runs may go on."""
+        found = await self._quotas.sandboxed()
+        if found != self._sandboxed:
+            self._claimers.clear()
+        self._sandboxed = found
 
     def _took(self, executor: int, token: int, taken: Sequence[tuple[int, float]]) -> None:
         """Note how far this executor has claimed, for `held_digest`, and that its token is greater than all before.

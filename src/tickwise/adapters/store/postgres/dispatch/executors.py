@@ -26,7 +26,10 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.retry import CRASHES_MAX
+from tickwise.domain.rules.capacities import Capacity
 from tickwise.ports.store import Beat, CancelRequest, ExecutorRow, Expired, NewExecutor, number_taken
+
+_COLUMNS: Final = ("capacity_names", "capacity_wholes", "capacity_takens")
 
 MAX_EXECUTORS: Final = 1_000
 MAX_HELD: Final = 100_000
@@ -50,6 +53,7 @@ class Executors(Part):
                 executor.results_key,
                 executor.number,
                 None if executor.namespaces is None else list(executor.namespaces),
+                *_columns(executor.capacities),
             )
         if number is None:
             raise number_taken(executor.number)
@@ -63,9 +67,11 @@ class Executors(Part):
         *,
         differs: int | None = None,
         held: int | None = None,
+        capacities: Mapping[str, Capacity] | None = None,
     ) -> Beat:
         """See the port."""
-        said = executor, lease_seconds, functions, differs, self._links.token, held
+        counted = (None, None, None) if capacities is None else _columns(capacities)
+        said = executor, lease_seconds, functions, differs, self._links.token, held, *counted
         async with self._links.line(BEAT).use(writes=True) as connection:
             rows = await connection.fetch(statement("executor_beat"), *said)
             if rows[0]["untold"]:
@@ -111,7 +117,7 @@ class Executors(Part):
                 rows = await connection.fetch(statement("executors_list"), COUNTED_PAGES)
             else:
                 rows = await connection.fetch(statement("executors_between"), COUNTED_PAGES, *between, MAX_EXECUTORS)
-        return [ExecutorRow(**dict(row)) for row in rows]
+        return [_row(row) for row in rows]
 
     async def expire(self, crashes_max: int) -> Expired:
         """See the port."""
@@ -156,3 +162,18 @@ class Executors(Part):
             gone = [executor for executor in gone if executor not in holders]
         await connection.execute(statement("executors_settled"), gone)
         return [one for one in freed if one.run_id not in bad], woken
+
+
+def _columns(capacities: Mapping[str, Capacity]) -> tuple[list[str], list[int], list[int]]:
+    """Names, whole amounts and taken amounts, in one order."""
+    return (
+        list(capacities),
+        [capacity.whole for capacity in capacities.values()],
+        [capacity.taken for capacity in capacities.values()],
+    )
+
+
+def _row(row: asyncpg.Record) -> ExecutorRow:
+    fields = dict(row)
+    counted = zip(*(fields.pop(column) for column in _COLUMNS), strict=True)
+    return ExecutorRow(**fields, capacities={name: Capacity(whole, taken) for name, whole, taken in counted})

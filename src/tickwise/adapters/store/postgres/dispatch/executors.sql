@@ -1,9 +1,11 @@
 -- name: executor_join
 -- An executor registers under the number that it drew, with a lease from now on. No row if the number is taken. The identity of the
 -- column stays for programs of the release before.
-INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key, executor, namespaces)
+INSERT INTO tickwise.executors (born, lease, lease_seconds, slots, name, queues, labels, functions, results_key, executor, namespaces,
+                                capacity_names, capacity_wholes, capacity_takens)
 OVERRIDING SYSTEM VALUE
-SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea, $8::bigint, $9::text[]
+SELECT at, at + $1::float8 * interval '1 second', $1, $2::int, $3::text, $4::text[], $5::text[], $6::text[], $7::bytea, $8::bigint, $9::text[],
+       $10::text[], $11::bigint[], $12::bigint[]
 FROM (SELECT tickwise.now() AS at) clock
 ON CONFLICT (executor) DO NOTHING
 RETURNING executor
@@ -13,12 +15,14 @@ RETURNING executor
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.
 -- `untold`: a hold of a queue or a stop has just begun, and perhaps not every run to give back has been requested.
 -- $4 the number of runs of which it knows better than the store (NULL: as before), $5 the highest fencing token that its process has seen,
--- $6 how many runs it holds (NULL: as before).
+-- $6 how many runs it holds (NULL: as before), $7 the names of what it counts, $8 the whole and $9 the taken amounts (NULL: as before).
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 b AS (
   UPDATE tickwise.executors
   SET lease = (SELECT at FROM clock) + $2::float8 * interval '1 second', lease_seconds = $2,
-      functions = coalesce($3::text[], functions), held = coalesce($6::int, held), differs = coalesce($4::int, differs),
+      functions = coalesce($3::text[], functions), held = coalesce($6::int, held),
+      capacity_names = coalesce($7::text[], capacity_names), capacity_wholes = coalesce($8::bigint[], capacity_wholes),
+      capacity_takens = coalesce($9::bigint[], capacity_takens), differs = coalesce($4::int, differs),
       differing = CASE WHEN coalesce($4, differs) > 0 THEN coalesce(differing, (SELECT at FROM clock)) END
   WHERE executor = $1 AND gone IS NULL
   RETURNING true AS alive
@@ -77,7 +81,8 @@ held AS MATERIALIZED (SELECT holder, count(*) AS held FROM tickwise.runs WHERE (
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at,
        CASE WHEN (SELECT is_small FROM size) THEN coalesce(h.held, 0) WHEN e.settled THEN 0 ELSE e.held END AS held,
-       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
+       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces,
+       e.capacity_names, e.capacity_wholes, e.capacity_takens
 FROM tickwise.executors e LEFT JOIN held h ON h.holder = e.executor
 WHERE e.gone IS NULL OR e.gone > (SELECT tickwise.now()) - interval '1 hour'
 ORDER BY e.born DESC, e.executor DESC
@@ -90,7 +95,8 @@ held AS MATERIALIZED (SELECT holder, count(*) AS held FROM tickwise.runs WHERE (
 SELECT e.executor, e.name, e.queues, e.labels, e.functions, e.slots, date_part('epoch', e.born) AS registered_at,
        date_part('epoch', e.lease) AS lease_until, date_part('epoch', e.gone) AS gone_at,
        CASE WHEN (SELECT is_small FROM size) THEN coalesce(h.held, 0) WHEN e.settled THEN 0 ELSE e.held END AS held,
-       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces
+       e.differs, date_part('epoch', e.differing) AS differing_since, e.namespaces,
+       e.capacity_names, e.capacity_wholes, e.capacity_takens
 FROM tickwise.executors e LEFT JOIN held h ON h.holder = e.executor
 WHERE e.born <= to_timestamp($3::float8) AND (e.gone IS NULL OR e.gone >= to_timestamp($2::float8))
 ORDER BY e.born DESC, e.executor DESC LIMIT $4

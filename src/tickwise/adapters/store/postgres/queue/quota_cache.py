@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Final
 
@@ -28,6 +28,12 @@ class QuotaCache:
         self._read_at = float("-inf")
         self._of_runs: Mapping[str, int] = {}
         self._runs_read_at = float("-inf")
+        self._sandboxed: Sequence[str] = ()
+
+    async def sandboxed(self) -> Sequence[str]:
+        """The namespaces whose tasks must be in a sandbox. Raises `StoreUnavailable`."""
+        await self.of_runs()
+        return self._sandboxed
 
     async def of_runs(self) -> Mapping[str, int]:
         """The quota of runs at once of each namespace that has one. Raises `StoreUnavailable`.
@@ -38,6 +44,7 @@ class QuotaCache:
         if begun > self._runs_read_at + QUOTAS_FRESH_SECONDS:
             async with self._links.pooled(writes=False) as connection:
                 self._of_runs = dict(await connection.fetch(statement("namespaces_runs_limited")))
+                self._sandboxed = [row[0] for row in await connection.fetch(statement("namespaces_sandboxed"))]
             self._runs_read_at = begun
         return self._of_runs
 

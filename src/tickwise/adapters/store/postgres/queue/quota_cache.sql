@@ -5,3 +5,7 @@ SELECT name, quotas FROM tickwise.namespaces WHERE quotas IS NOT NULL
 -- name: namespaces_runs_limited
 -- The namespaces with a quota of runs at once, and that quota.
 SELECT namespace, most FROM tickwise.run_quotas
+
+-- name: namespaces_sandboxed
+-- The namespaces whose python and shell tasks must be in a sandbox.
+SELECT namespace FROM tickwise.sandboxed_namespaces

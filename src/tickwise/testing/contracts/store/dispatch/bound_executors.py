@@ -1,12 +1,17 @@
-"""Executors that are bound to namespaces: the store gives them no run of another, however they ask for it."""
+"""Executors that are bound to namespaces, and namespaces that demand a sandbox: the store gives no run that may not go
+on there, however it is asked for."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from tickwise.domain.model import Lane
+from tickwise.domain.quotas import Quotas
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract, lane
 from tickwise.testing.factories import Factory
@@ -82,3 +87,37 @@ class BoundExecutorsContract(StoreContract):
             assert list(rows[bound].namespaces or ()) == ["b", "a"]
             assert rows[free].namespaces is None
             assert (rows[bound].takes("a"), rows[bound].takes("c"), rows[free].takes("c")) == (True, False, True)
+
+    async def demand(self, store: Store, namespace: str, isolation: str | None) -> None:
+        """Let the namespace demand this isolation of its tasks."""
+        await store.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="ada"))
+        row = await store.namespaces.get(namespace)
+        assert row is not None
+        await store.namespaces.change(replace(row, quotas=Quotas(min_isolation=isolation)))
+
+    @pytest.mark.parametrize("by_name", [False, True])
+    async def test_a_namespace_that_demands_a_sandbox_has_no_other_task_claimed(
+        self, store: Store, make: Factory, by_name: bool
+    ) -> None:
+        """Scripts and commands without one wait, however they are asked for; functions and requests are no processes of
+        their own, and other namespaces are not concerned. When the demand is lifted they go on."""
+        team = "team-s"
+        await self.demand(store, team, "sandbox")
+        labels = ("isolation:sandbox", "task:function", "task:python", "task:shell")
+        barred = [make.job(namespace=team, lane=Lane(requires=(f"task:{kind}",))) for kind in ("python", "shell")]
+        free = [
+            make.job(namespace=team, lane=Lane(requires=("isolation:sandbox", "task:python"))),
+            make.job(namespace=team, lane=Lane(requires=("task:function",))),
+            make.job(namespace="default", lane=Lane(requires=("task:shell",))),
+        ]
+        await self.add(store, *barred, *free)
+        executor = await self.register(store, labels=labels, lease_seconds=HOUR)
+        runs = [job.run_id for job in (*barred, *free)] if by_name else None
+
+        async def claimed() -> set[UUID]:
+            return {each.job_id for each in await self.claim(store, executor, labels=labels, runs=runs)}
+
+        assert await claimed() == {job.job_id for job in free}
+        assert await claimed() == set()
+        await self.demand(store, team, None)
+        assert await claimed() == {job.job_id for job in barred}

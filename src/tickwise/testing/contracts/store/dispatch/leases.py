@@ -9,6 +9,7 @@ import pytest
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import executor_number
+from tickwise.domain.rules.capacities import MEMORY, Capacity
 from tickwise.domain.rules.sentences import REVOKED
 from tickwise.ports.store import Began, Expired, Store
 from tickwise.testing.contracts.base import LEASE_SECONDS, StoreContract, microseconds
@@ -49,6 +50,28 @@ class LeasesContract(StoreContract):
         now = await store.now()
         for between in (None, (now - 60.0, now + 60.0)):
             assert [row.executor for row in await store.executors.all(between)] == [newer, older]
+
+    async def test_an_executor_says_what_it_counts_and_what_is_taken_of_it(self, store: Store, other: Store) -> None:
+        """On joining, and with each heartbeat that says so; one of the release before says nothing. Memory has more
+        bytes than 32 bits hold."""
+        joined = {"gpu": Capacity(2, 0), MEMORY: Capacity(1 << 40, 0)}
+        number = await self.register(store, "counts", capacities=joined)
+        plain = await self.register(store, "plain")
+
+        async def said(client: Store) -> dict[int, dict[str, Capacity]]:
+            now = await client.now()
+            for between in (None, (now - 60.0, now + 60.0)):
+                found = {row.executor: dict(row.capacities) for row in await client.executors.all(between)}
+            return found
+
+        assert await said(other) == {number: joined, plain: {}}
+        await store.executors.beat(number, LEASE_SECONDS)
+        assert (await said(store))[number] == joined
+        taken = {"gpu": Capacity(2, 1), MEMORY: Capacity(1 << 41, 1 << 40), "license": Capacity(1, 1)}
+        await store.executors.beat(number, LEASE_SECONDS, capacities=taken)
+        assert await said(other) == {number: taken, plain: {}}
+        await store.executors.beat(number, LEASE_SECONDS, capacities={})
+        assert (await said(other))[number] == {}
 
     async def test_the_active_are_listed_with_what_they_said_of_themselves(self, store: Store, make: Factory) -> None:
         """Newest first, with what they hold and until when."""
