@@ -238,6 +238,18 @@ class Settings(ScriptSettings):
         "hosts (`localhost`) and either of the last two with a port (`localhost:8080`). Unset: nothing on loopback, in "
         "private networks or at a cloud's metadata (`docs/how-to/http-tasks.md`).",
     )
+    http_per_host: int | None = _setting(
+        None,
+        "The `http` tasks of one namespace that an executor sends to one host at once. The others wait, without a slot "
+        "and before their timeout begins. Unset: as many as there are slots. Over all executors: a job's "
+        "`concurrency`.",
+        least=1,
+    )
+    http_tls_folder: Path | None = _setting(
+        None,
+        "A folder with certificates and keys as PEM, in one folder for each namespace (`FOLDER/NAMESPACE/client.pem`): "
+        "its `http` tasks may name them (`tls`). Unset: tasks bring their own.",
+    )
     run_tasks_as: str | None = _setting(
         None,
         "The user that `python` and `shell` tasks run as, by name or number; only an executor that is root can choose. "

@@ -44,6 +44,10 @@ class RunnerSettings:
     the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""
+    http_per_host: int | None = None
+    """The http tasks of one namespace that call one host at once. None: as many as there are slots."""
+    http_tls_folder: Path | None = None
+    """A folder for each namespace, with the certificates and keys that its http tasks may name."""
     artefacts: ArtefactLimits = ArtefactLimits()
     environments: Environments | None = None
     """Builds and keeps the environments that scripts declare. None: a script that declares one cannot run here."""
