@@ -45,7 +45,11 @@ async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
 async def test_a_request_is_signed_by_each_secret(caller: Caller, secret: str) -> None:
     """A receiver that knows the new one, or still the old one, accepts it; the library of Standard Webhooks judges."""
     async with raw_server() as server:
-        task = {"method": "POST", "body": {"order": "{{ payload.id }}"}, "sign": {"secrets": [NEW, OLD]}}
+        task: dict[str, Any] = {
+            "method": "POST",
+            "body": {"order": "{{ payload.id }}"},
+            "sign": {"secrets": [NEW, OLD]},
+        }
         given = caller.launch(f"{server.url}/", {"id": 7}, **task)
         await caller.listener.ending_of(given)
     (request,) = server.requests

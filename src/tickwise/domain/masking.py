@@ -103,7 +103,7 @@ def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mappi
     for field in PARAMETERS:
         if isinstance(said := task.get(field), Mapping):
             found[field] = _restored_fields(said, stored.get(field), f"/{field}")
-    return found | _restored_proofs(task, stored)
+    return {**found, **_restored_proofs(task, stored)}
 
 
 def _restored_proofs(task: Mapping[str, Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -30,8 +30,8 @@ from tickwise.adapters.outgoing.tls_words import tls_words
 
 READ_BYTES: Final = 1 << 16
 BROKEN_OFF: Final = (
-    "the server broke off while the connection was being secured, and did not say why: it may want a certificate of the "
-    "client, or another version of TLS"
+    "the server broke off while the connection was being secured, and did not say why: it may want a certificate of "
+    "the client, or another version of TLS"
 )
 
 

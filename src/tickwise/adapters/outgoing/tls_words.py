@@ -14,8 +14,8 @@ _VERIFY: Final[Mapping[int, str]] = MappingProxyType({
     18: "the server's certificate is signed by itself and not trusted: name it in `tls.ca`",
     19: "the server's certificate comes from an authority that is not trusted here: name that in `tls.ca`",
     20: "the server's certificate comes from an authority that is not trusted here: name that in `tls.ca`",
-    21: "the server's certificate comes from an authority that is not trusted here, or its chain is not whole: name the "
-    "authority in `tls.ca`, or let the server send the whole chain",
+    21: "the server's certificate comes from an authority that is not trusted here, or its chain is not whole: name "
+    "the authority in `tls.ca`, or let the server send the whole chain",
     23: "the server's certificate was revoked",
     26: "the server's certificate is made for another purpose than a server's",
     62: "the server's certificate is made for another host",

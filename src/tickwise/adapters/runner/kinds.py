@@ -272,7 +272,7 @@ class HttpKind:
         credentials.refuse_double_proof(checked["headers"], checked)
         if task.get(tls_fields.TLS) is not None:
             checked[tls_fields.TLS] = tls_fields.checked_tls(task[tls_fields.TLS])
-        return checked | answer_limits.checked_limits(task)
+        return {**checked, **answer_limits.checked_limits(task)}
 
 
 def _content(task: Mapping[str, Any], method: str, *, templates: bool) -> Mapping[str, Any]:

@@ -205,8 +205,9 @@ def _read(host: str, status: int, body: bytes) -> tuple[str, float]:
         raise TokenFailure(f"{told}, with a token that no header can hold")
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise TokenFailure(f"{told}, with a token of another type than Bearer", is_final=True)
-    has_life = isinstance(life, int | float) and not isinstance(life, bool)
-    return token, min(max(float(life), 0.0), LIFE_SECONDS_MAX) if has_life else UNTOLD_SECONDS
+    if isinstance(life, bool) or not isinstance(life, int | float):
+        return token, UNTOLD_SECONDS
+    return token, min(max(float(life), 0.0), LIFE_SECONDS_MAX)
 
 
 def _plain(text: object) -> str:
