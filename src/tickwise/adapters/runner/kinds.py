@@ -187,7 +187,7 @@ class ShellKind:
 
 class HttpKind:
     """`{"kind": "http", "method", "url", "query", "headers", "body" | "form", "expect", …}`: one request; the answer is
-    the result. Its texts may have values of the run in them (`calls.templates`)."""
+    the result. `{{ … }}` in its texts is a value of the payload or of the run."""
 
     name: ClassVar[str] = "http"
     limits: ClassVar[Collection[str]] = ("output_bytes",)
