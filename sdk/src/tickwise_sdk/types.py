@@ -993,8 +993,8 @@ class _HttpTaskRequired(TypedDict):
 
 
 class HttpTask(_HttpTaskRequired, total=False):
-    """`{"kind": "http", "method", "url", "query", "headers", "body" | "form", "expect", …}`: one request; the answer
-    is the result. `{{ … }}` in its texts is a value of the payload or of the run."""
+    """`{"kind": "http", "method", "url", "headers", "body", "expect", …}`: one request; the answer is the result.
+    `{{ … }}` in its texts is a value of the payload or of the run."""
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     query: dict[str, str | float | bool | list[str | float | bool]] | None

@@ -90,7 +90,7 @@ def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mappi
         known = None
     stored: Mapping[str, Any] = known or {}
 
-    def known_header(name: str) -> str:
+    def known_header(name: str) -> Any:
         in_any_case = {each.lower(): value for each, value in stored.get("headers", {}).items()}
         return _found(stored.get("headers", {}).get(name, in_any_case.get(name.lower())), f"/headers/{_escaped(name)}")
 

@@ -186,8 +186,9 @@ class ShellKind:
 
 
 class HttpKind:
-    """`{"kind": "http", "method", "url", "query", "headers", "body" | "form", "expect", …}`: one request; the answer is
-    the result. `{{ … }}` in its texts is a value of the payload or of the run."""
+    """`{"kind": "http", "method", "url", "headers", "body", "expect", …}`: one request; the answer is the result.
+
+    `{{ … }}` in its texts is a value of the payload or of the run."""
 
     name: ClassVar[str] = "http"
     limits: ClassVar[Collection[str]] = ("output_bytes",)
