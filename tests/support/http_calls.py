@@ -46,7 +46,7 @@ Reply = Callable[[RawRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def replies(content: bytes = OK) -> Reply:
-    """The same bytes to each request."""
+    """Answer each request with these bytes."""
 
     async def reply(_: RawRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(content)

@@ -25,7 +25,7 @@ class Request:
     """For an address with https. None: the certificates of the system are trusted. Requests share a connection only if
     they have the same one."""
     tls_elsewhere: SSLContext | None = None
-    """The same for another origin that a redirect leads to: without a certificate of the client."""
+    """As `tls`, for another origin that a redirect leads to: without a certificate of the client."""
     connect_seconds: float = CONNECT_SECONDS
     """From the look-up of the name to a connection that is ready."""
     first_byte_seconds: float | None = None

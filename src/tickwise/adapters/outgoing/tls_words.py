@@ -41,7 +41,7 @@ _REASONS: Final = (
 
 
 def tls_words(error: BaseException) -> str | None:
-    """What is wrong, if TLS is what failed; None: it is not."""
+    """Describe a failure of TLS; None: the error has another cause."""
     for one in _chain(error):
         # The library's own error is of this class too, without these attributes: it has the real one in itself.
         code = getattr(one, "verify_code", None) if isinstance(one, ssl.SSLCertVerificationError) else None

@@ -1,4 +1,4 @@
-"""How long an http task waits for an answer, and how much of it it takes. The whole is bounded by the job's
+"""The time that an http task waits for an answer, and the bytes that it takes of one. The whole is bounded by the job's
 `timeout_seconds`, what is kept of it by its `limits.output_bytes`."""
 
 from __future__ import annotations

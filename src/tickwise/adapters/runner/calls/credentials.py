@@ -1,4 +1,4 @@
-"""How an http task proves who it is: the secrets that sign its requests, and the sign-in at an OAuth server.
+"""The proofs of identity of an http task: the secrets that sign its requests, and the sign-in at an OAuth server.
 
     "sign":  {"secrets": ["whsec_NEW", "whsec_OLD"]}      Standard Webhooks; each secret signs, the newest is the first
     "oauth": {"token_url", "client_id", "client_secret", "scope", "audience", "authentication"}   RFC 6749, section 4.4

@@ -1,4 +1,4 @@
-"""Where a template may stand in an http task, checked when the task is stored.
+"""The places of templates in an http task, checked when the task is stored.
 
     url      behind the host: `/orders/{{ payload.id }}?day={{ run.due }}`; never in scheme, host, port or fragment
     query    in values; null leaves a parameter out

@@ -211,5 +211,5 @@ def _read(host: str, status: int, body: bytes) -> tuple[str, float]:
 
 
 def _plain(text: object) -> str:
-    """What a server said, on one line and short."""
+    """A text of a server on one line, shortened."""
     return " ".join(str(text)[:SAID_CHARACTERS].split())
