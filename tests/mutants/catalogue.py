@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.mutants.environments import ENVIRONMENTS
+from tests.mutants.http_calls import HTTP_CALLS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notices import NOTICES
 from tests.mutants.signals import SIGNALS
@@ -727,6 +728,7 @@ MUTANTS: Final = (
         ),
     ),
     *SIGNALS,
+    *HTTP_CALLS,
     *NOTICES,
     *ENVIRONMENTS,
 )

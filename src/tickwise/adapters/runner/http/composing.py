@@ -96,7 +96,8 @@ def _body(assignment: Assignment, values: Values) -> tuple[bytes | None, str | N
         return values.plain(said, "the body").encode(), None
     if said is not None:
         try:
-            return msgspec.json.encode(values.json(said)), "application/json"
+            filled = values.json(said) if task.get(TEMPLATES) else said
+            return msgspec.json.encode(filled), "application/json"
         except RecursionError:
             raise TemplateValueError("the body is nested too deeply") from None
     if task["method"] in SENT_WITH_PAYLOAD:
