@@ -25,6 +25,7 @@ from tickwise.adapters.runner.kinds import FunctionKind, HttpKind, PythonKind, S
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.notices.channels import signing_secret
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.testing.contracts.runner import (
     RunnerAttemptsContract,
@@ -394,7 +395,18 @@ class TestHttpKind(TaskKindContract):
     @pytest.fixture
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         whole = {"method": "post", "headers": {"X-A": "b"}, "body": {"a": [1]}, "expect": ["2xx", 404]}
-        return [{"kind": "http", "url": "https://host/"}, {"kind": "http", "url": "https://[::1]:8443/?x=1", **whole}]
+        proofs = {
+            "sign": {"secrets": [signing_secret(b"s" * 32)]},
+            "oauth": {"token_url": "https://host/token", "client_id": "me", "client_secret": "secret", "scope": "a b"},
+            "tls": {"ca_file": "ca.pem", "minimum_version": "1.3"},
+        }
+        limits = {"connect_seconds": 5, "first_byte_seconds": 0.5, "answer_bytes": 1_000, "kept_bytes": 10}
+        filled = {"url": "https://host/{{ payload.a }}", "query": {"b": "{{ run.id }}"}, "form": {"c": [1, "d", True]}}
+        return [
+            {"kind": "http", "url": "https://host/"},
+            {"kind": "http", "url": "https://[::1]:8443/?x=1", **whole},
+            {"kind": "http", "method": "POST", "templates": True, **filled, **proofs, **limits},
+        ]
 
 
 class TestSimulatedKind(TaskKindContract):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.mutants.environments import ENVIRONMENTS
+from tests.mutants.http_calls import HTTP_CALLS
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
@@ -728,6 +729,7 @@ MUTANTS: Final = (
         ),
     ),
     *SIGNALS,
+    *HTTP_CALLS,
     *NOTICES,
     *ENVIRONMENTS,
     *NETWORKS,

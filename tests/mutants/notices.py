@@ -88,7 +88,7 @@ NOTICES: Final = (
     ),
     Mutant(
         "the body of a webhook is signed",
-        "src/tickwise/adapters/senders/webhook.py",
+        "src/tickwise/adapters/outgoing/webhook_signature.py",
         'text = f"{identifier}.{timestamp}.".encode() + body',
         'text = f"{identifier}.{timestamp}.".encode()',
         (SENDERS + "test_a_webhook_is_signed_as_standard_webhooks_says",),

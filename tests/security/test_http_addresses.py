@@ -20,7 +20,8 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess
 from tickwise.adapters.outgoing.exchange import Request
-from tickwise.adapters.runner.http.runner import HttpRunner, _redirected
+from tickwise.adapters.runner.http.composing import redirected
+from tickwise.adapters.runner.http.runner import HttpRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.ports.runner import Ending, Verdict
@@ -375,7 +376,7 @@ def test_a_redirect_gives_up_no_encryption() -> None:
     request = Request("GET", access.vet("https://example.com/"), {}, None)
     for target in ("http://example.com/", "//example.com/", "http://example.org/"):
         if target.startswith("//"):
-            assert "https" == _redirected(request, 302, target, access).url.scheme
+            assert "https" == redirected(request, 302, target, access).url.scheme
         else:
             with pytest.raises(AddressRefused, match="from https to http"):
-                _redirected(request, 302, target, access)
+                redirected(request, 302, target, access)

@@ -59,6 +59,7 @@ STATUSES = {
 REASONS = {
     "address_refused": "The http task, or a redirect, leads to an address that `http_allow` does not name "
     "([http tasks](../how-to/http-tasks.md)). It is not retried.",
+    "answer_limit": "The answer of the http task is larger than its `answer_bytes`.",
     "busy": "It waited too long for a free worker of this executor, and went back unstarted.",
     "cancelled": "A person ended it, or the executor was stopped.",
     "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",
@@ -109,7 +110,13 @@ REASONS = {
     "run_as_unknown": "The job names a user (`run_as`) that the executor's machine does not have. There is no retry.",
     "signal": "The process was ended by a signal.",
     "starter_lost": "The processes that start tasks as other users keep ending; the run went back unstarted.",
+    "template_error": "A value that the http task asks for is not there, or cannot stand where it is asked for. It is "
+    "not retried ([http tasks](../how-to/http-tasks.md)).",
     "timeout": "It ran for longer than its `timeout_seconds`.",
+    "tls_error": "The http task got no connection, because of the server's certificate or its own; the error says "
+    "which and why.",
+    "token_error": "The http task got no token from its OAuth server, so its request was not sent. A refusal of the "
+    "client is not retried.",
     "unknown_outcome": "Its outcome was lost after it had begun, with its executor or with the process that had "
     "started it, and its job says `on_unknown: hold`.",
     "unkillable": "Its process hangs inside the kernel and does not end although it was killed.",

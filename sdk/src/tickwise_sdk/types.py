@@ -1008,17 +1008,41 @@ class HolidaysBody(_HolidaysBodyRequired, total=False):
 class _HttpTaskRequired(TypedDict):
     kind: Literal["http"]
     url: str
+    """May have values of the run behind its host: `/orders/{{ payload.id }}`."""
 
 
 class HttpTask(_HttpTaskRequired, total=False):
-    """`{"kind": "http", "method", "url", "headers", "body", "expect"}`: one request; the answer is the result."""
+    """`{"kind": "http", "method", "url", "headers", "body", "expect", …}`: one request; the answer is the result.
+    `{{ … }}` in its texts is a value of the payload or of the run."""
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    query: dict[str, str | float | bool | list[str | float | bool]] | None
+    """Parameters that are added to the query of the address."""
     headers: dict[str, str]
     body: Any
     """A text is sent as it is, anything else as JSON. With POST, PUT and PATCH it defaults to the payload."""
+    form: dict[str, str | float | bool | list[str | float | bool]] | None
+    """The fields of a form, sent urlencoded in the place of `body`."""
+    templates: bool | None
+    """Whether `{{ … }}` stands for a value of the run in address, query, headers, body and form. Default: it does."""
     expect: list[int | str] | None
     """Statuses that mean success, such as `[200, 404]` or `["2xx"]`."""
+    sign: dict[str, Any] | None
+    """Signs each request as Standard Webhooks says. Two secrets sign side by side while a receiver changes from one
+    to the other."""
+    oauth: dict[str, Any] | None
+    """Signs in with client credentials (OAuth 2), and sends the token as `Authorization: Bearer`."""
+    tls: dict[str, Any] | None
+    """Certificates of this task for addresses with `https`."""
+    connect_seconds: float | None
+    """From the look-up of the name to a connection that is ready. Default: 30."""
+    first_byte_seconds: float | None
+    """From the beginning of a request to the status and headers of its answer. Default: no limit but the job's
+    `timeout_seconds`."""
+    answer_bytes: int | None
+    """Of the body of an answer, unpacked. A larger one ends the attempt (`answer_limit`)."""
+    kept_bytes: int | None
+    """The beginning of the answer that is kept as output; the rest is read and dropped. Default: all of it."""
 
 
 class _JobBodyRequired(TypedDict):

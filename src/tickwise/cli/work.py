@@ -169,40 +169,11 @@ def inline_or_stored(session: Session, script: Script, task: dict[str, Any]) -> 
     return {"taskId": stored["taskId"]}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Http:
-    """The options that say more of an http task."""
-
-    method: str | None = None
-    headers: Sequence[str] = ()
-    data: str | None = None
-    expect: str | None = None
-
-
-def http_task(session: Session, url: str, extra: Http) -> dict[str, Any]:
-    """The task that sends one request."""
-    task: dict[str, Any] = {"kind": "http", "method": (extra.method or "GET").upper(), "url": url}
-    blame(session, "/task/url", "--http", url)
-    if extra.method:
-        blame(session, "/task/method", "--method", extra.method)
-    if extra.headers:
-        task["headers"] = dict(_split(header, ":", "--header", "Name: value") for header in extra.headers)
-        blame(session, "/task/headers", "--header", extra.headers[-1])
-    if extra.data is not None:
-        task["body"] = extra.data
-        blame(session, "/task/body", "--data", extra.data)
-    if extra.expect is not None:
-        statuses = [status.strip() for status in extra.expect.split(",")]
-        task["expect"] = [int(status) if status.isdecimal() else status for status in statuses]
-        blame(session, "/task/expect", "--expect", extra.expect)
-    return task
-
-
-def _split(text: str, separator: str, option: str, form: str) -> tuple[str, str]:
-    name, found, value = text.partition(separator)
+def _split(text: str, option: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
     if not found or not name.strip():
-        raise click.UsageError(f"{option} {text!r}: write {form}")
-    return name.strip(), value.strip() if separator == ":" else value
+        raise click.UsageError(f"{option} {text!r}: write NAME=VALUE")
+    return name.strip(), value
 
 
 def blame(session: Session, pointer: str, option: str, text: Any = "") -> None:
@@ -250,7 +221,7 @@ def payload(session: Session, params: Sequence[str], whole: str | None) -> Any:
         return None
     found: dict[str, Any] = {}
     for param in params:
-        name, value = _split(param, "=", "--param", "NAME=VALUE")
+        name, value = _split(param, "--param")
         if name in found:
             raise click.UsageError(f"--param {name} is given twice.")
         found[name] = _value(value)

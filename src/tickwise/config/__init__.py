@@ -253,6 +253,18 @@ class Settings(ScriptSettings):
         "(`localhost:8080`). Unset: nothing on loopback, in private networks or at a cloud's metadata "
         "(`docs/how-to/http-tasks.md`, `docs/how-to/network-policy.md`).",
     )
+    http_per_host: int | None = _setting(
+        None,
+        "The `http` tasks of one namespace that an executor sends to one host at once. The others wait, without a slot "
+        "and before their timeout begins. Unset: as many as there are slots. Over all executors: a job's "
+        "`concurrency`.",
+        least=1,
+    )
+    http_tls_folder: Path | None = _setting(
+        None,
+        "A folder with certificates and keys as PEM, in one folder for each namespace (`FOLDER/NAMESPACE/client.pem`): "
+        "its `http` tasks may name them (`tls`). Unset: tasks bring their own.",
+    )
     run_tasks_as: str | None = _setting(
         None,
         "The user that `python` and `shell` tasks run as, by name or number; only an executor that is root can choose. "

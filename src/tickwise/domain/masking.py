@@ -3,10 +3,12 @@
     stored task ──masked──► GET …  "Authorization": "***"        PUT …  "Authorization": "***" ──restored──► stored task
 
 Headers are masked unless they are known to carry no secret; of an address the user and password, the fragment, and
-the parameters of its path and query that are named like secrets. A masked value is `***`, whole. Sent back, it means
-"as it is": a caller that reads a job, changes a field and writes it back loses nothing, and never needs the secret. It
-is put back only where it was: under the same name, towards the same scheme, host and port. Invariant: a caller that may
-change a job, and does not know its secret, can send it nowhere else.
+the parameters of its path and query that are named like secrets; so are the fields of `query` and `form` with such
+names, the secrets of `sign`, the client's secret of `oauth` and the private key of `tls`. A masked value is `***`,
+whole. Sent back, it means "as it is": a caller that reads a job, changes a field and writes it back loses nothing, and
+never needs the secret. It is put back only where it was: under the same name, towards the same scheme, host and port;
+the secret of `oauth` also only for the same server of tokens. Invariant: a caller that may change a job, and does not
+know its secret, can send it nowhere else.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from tickwise.domain.errors import Invalid
 
 MASK: Final = "***"
 HTTP: Final = "http"
+PARAMETERS: Final = ("query", "form")
+"""Fields of an http task with parameters by name."""
 
 SHOWN_HEADERS: Final = frozenset({
     "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "content-encoding",
@@ -52,9 +56,20 @@ def masked(task: Mapping[str, Any]) -> Mapping[str, Any]:
     """A task as it is answered. One of another kind than http is as it is."""
     if task.get("kind") != HTTP:
         return task
-    headers = task.get("headers", {})
-    shown = {name: MASK if _is_hidden(name) else value for name, value in headers.items()}
-    return {**task, "url": masked_url(task["url"]), **({"headers": shown} if headers else {})}
+    shown: dict[str, Any] = {**task, "url": masked_url(task["url"])}
+    if task.get("headers"):
+        shown["headers"] = {name: MASK if _is_hidden(name) else value for name, value in task["headers"].items()}
+    for field in PARAMETERS:
+        if task.get(field):
+            shown[field] = {name: MASK if is_secret_name(name) else value for name, value in task[field].items()}
+    if task.get("sign"):
+        shown["sign"] = {**task["sign"], "secrets": [MASK] * len(task["sign"]["secrets"])}
+    if task.get("oauth"):
+        token_url = masked_url(task["oauth"]["token_url"])
+        shown["oauth"] = {**task["oauth"], "client_secret": MASK, "token_url": token_url}
+    if task.get("tls") and "key" in task["tls"]:
+        shown["tls"] = {**task["tls"], "key": MASK}
+    return shown
 
 
 def masked_url(url: str) -> str:
@@ -73,27 +88,69 @@ def restored(task: Mapping[str, Any], before: Mapping[str, Any] | None) -> Mappi
     known = before if before is not None and before.get("kind") == HTTP else None
     if known is not None and _origin(url) != _origin(known["url"]):
         known = None
+    stored: Mapping[str, Any] = known or {}
 
-    def known_header(name: str) -> str:
-        stored = known.get("headers", {}) if known else {}
-        in_any_case = {each.lower(): value for each, value in stored.items()}
-        return _found(
-            stored.get(name, in_any_case.get(name.lower())), "/headers/" + name.replace("~", "~0").replace("/", "~1")
-        )
+    def known_header(name: str) -> Any:
+        in_any_case = {each.lower(): value for each, value in stored.get("headers", {}).items()}
+        return _found(stored.get("headers", {}).get(name, in_any_case.get(name.lower())), f"/headers/{_escaped(name)}")
 
-    found = dict(task)
-    if MASK in url:
-        secrets = {piece.place: piece.text for piece in _pieces(known["url"]) if piece.place} if known else {}
-        found["url"] = "".join(
-            _found(secrets.get(piece.place), "/url") if piece.place is not None and piece.text == MASK else piece.text
-            for piece in _pieces(url)
-        )
+    found = {**task, "url": _restored_url(url, stored.get("url"), "/url")}
     if headers:
         found["headers"] = {
             name: known_header(name) if value == MASK and isinstance(name, str) and _is_hidden(name) else value
             for name, value in headers.items()
         }
+    for field in PARAMETERS:
+        if isinstance(said := task.get(field), Mapping):
+            found[field] = _restored_fields(said, stored.get(field), f"/{field}")
+    return {**found, **_restored_proofs(task, stored)}
+
+
+def _restored_proofs(task: Mapping[str, Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`sign`, `oauth` and `tls` with their secrets. What cannot be read stays: its check says what is wrong."""
+    found: dict[str, Any] = {}
+    if isinstance(sign := task.get("sign"), Mapping) and isinstance(secrets := sign.get("secrets"), list | tuple):
+        # The masks stand for the stored secrets in their order, so a new one may be put before the first.
+        known = iter((stored.get("sign") or {}).get("secrets", ()))
+        put_back = [
+            _found(next(known, None), f"/sign/secrets/{place}") if secret == MASK else secret
+            for place, secret in enumerate(secrets)
+        ]
+        found["sign"] = {**sign, "secrets": put_back}
+    if isinstance(oauth := task.get("oauth"), Mapping) and isinstance(url := oauth.get("token_url"), str):
+        before = stored.get("oauth") or {}
+        if before and _origin(url) != _origin(before["token_url"]):
+            before = {}
+        found["oauth"] = {**oauth, "token_url": _restored_url(url, before.get("token_url"), "/oauth/token_url")}
+        if oauth.get("client_secret") == MASK:
+            found["oauth"]["client_secret"] = _found(before.get("client_secret"), "/oauth/client_secret")
+    if isinstance(tls := task.get("tls"), Mapping) and tls.get("key") == MASK:
+        found["tls"] = {**tls, "key": _found((stored.get("tls") or {}).get("key"), "/tls/key")}
     return found
+
+
+def _restored_url(url: str, stored: str | None, pointer: str) -> str:
+    if MASK not in url:
+        return url
+    secrets = {piece.place: piece.text for piece in _pieces(stored) if piece.place} if stored else {}
+    return "".join(
+        _found(secrets.get(piece.place), pointer) if piece.place is not None and piece.text == MASK else piece.text
+        for piece in _pieces(url)
+    )
+
+
+def _restored_fields(said: Mapping[str, Any], stored: Mapping[str, Any] | None, pointer: str) -> Mapping[str, Any]:
+    return {
+        name: _found((stored or {}).get(name), f"{pointer}/{_escaped(name)}")
+        if value == MASK and is_secret_name(name)
+        else value
+        for name, value in said.items()
+    }
+
+
+def _escaped(name: str) -> str:
+    """A name as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def is_secret_name(name: str) -> bool:
@@ -105,7 +162,7 @@ def _is_hidden(header: str) -> bool:
     return header.lower() not in SHOWN_HEADERS
 
 
-def _found(value: str | None, pointer: str) -> str:
+def _found(value: Any, pointer: str) -> Any:
     if value is None:
         raise Invalid(
             f"{MASK} stands for a secret that is stored, and none is stored here for this scheme, host and port; send "

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.kinds import builtin_kinds
 from tickwise.adapters.outgoing.access import HttpAccess
-from tickwise.adapters.runner.http.runner import _first_request
+from tickwise.adapters.runner.http.composing import first_request
 from tickwise.adapters.runner.kinds import MAX_SOURCE_CHARACTERS
 from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.start import TaskText, arguments_of
@@ -151,7 +151,7 @@ def test_a_start_leaves_the_task_as_it_is(tmp_path: Path) -> None:
         before = copy.deepcopy(task)
         given = assignment(task)
         if said is request:
-            cast("dict[str, str]", _first_request(given, HttpAccess()).headers)["X-B"] = "2"
+            cast("dict[str, str]", first_request(given, HttpAccess(), now=0.0).headers)["X-B"] = "2"
         else:
             cast(
                 "list[str]",

@@ -18,6 +18,7 @@ from tests.support.overriding import override
 from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.calls.reasons import CALL_REASONS
 from tickwise.adapters.store.memory.definitions import Jobs
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import doubtful
@@ -285,7 +286,7 @@ def test_the_reasons_of_our_kinds_are_known() -> None:
     check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
     for name in ("function", "http", "python", "shell"):
         reasons = check.rules_of(name).reasons
-        assert reasons == (ENVIRONMENT_REASONS if name == "python" else ())
+        assert reasons == {"python": ENVIRONMENT_REASONS, "http": CALL_REASONS}.get(name, ())
         with pytest.raises(Invalid, match=f"no task of the kind {name} fails with the reason 'throttled'"):
             doubtful(THROTTLED, CheckedTask(name, msgspec.Raw(b"{}"), None), reasons)
 

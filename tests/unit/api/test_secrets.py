@@ -18,7 +18,11 @@ from tickwise.domain.masking import MASK
 SECRET = "s3cr3t-value"
 URL = f"https://ada:{SECRET}@example.com/hook;sid={SECRET}?token={SECRET}&page=2#{SECRET}"
 HEADERS = {"Authorization": f"Bearer {SECRET}", "X-Pin": SECRET, "Accept": "text/plain"}
-HTTP = {"kind": "http", "url": URL, "headers": HEADERS}
+OAUTH = {"token_url": "https://login.example.com/token", "client_id": "me", "client_secret": SECRET}
+SIGNING = "whsec_" + "A" * 43 + "="
+HTTP = {
+    "kind": "http", "url": URL, "headers": HEADERS, "query": {"api_key": SECRET}, "sign": {"secrets": [SIGNING]},
+}  # fmt: skip
 
 
 @pytest_asyncio.fixture
@@ -38,10 +42,12 @@ async def test_no_answer_shows_a_secret_of_a_task(here: World) -> None:
     job_id = await create(here, task=HTTP, every="1h", key="k")
     await post(here, "/tasks", 201, taskId="t", task=HTTP)
     run = (await post(here, f"/jobs/{job_id}/runNow", 202))["run_id"]
+    other = await create(here, task={"kind": "http", "url": "https://example.com/", "oauth": OAUTH}, every="1h")
     answers = [
         *[await here.client.get(API + path) for path in (
             f"/jobs/{job_id}", "/jobs/by-key/k", "/jobs", f"/jobs/{job_id}/explain", f"/runs/{run}", "/runs",
-            f"/runs/{run}/explain", "/tasks", "/tasks/t", "/tasks/t/versions", f"/jobs/{job_id}/preview",
+            f"/runs/{run}/explain", f"/jobs/{other}",
+            "/tasks", "/tasks/t", "/tasks/t/versions", f"/jobs/{job_id}/preview",
         )],
         await here.client.put(f"{API}/jobs/{job_id}", json={"description": "b"}),
         await here.client.post(f"{API}/jobs/{job_id}/pause"),
@@ -52,9 +58,26 @@ async def test_no_answer_shows_a_secret_of_a_task(here: World) -> None:
     for answer in answers:
         assert answer.is_success, answer.text
         assert SECRET not in answer.text, answer.request.url
+        assert SIGNING not in answer.text, answer.request.url
     shown = answers[0].json()["task"]
     assert f"https://{MASK}@example.com/hook;sid={MASK}?token={MASK}&page=2#{MASK}" == shown["url"]
     assert {"Authorization": MASK, "X-Pin": MASK, "Accept": "text/plain"} == shown["headers"]
+
+
+async def test_a_signing_secret_is_changed_without_knowing_the_old_one(here: World) -> None:
+    """The new one is sent before the mask; then the mask alone keeps it. Another address gets none of them."""
+    job_id = await create(here, task=HTTP, every="1h")
+    task = (await get(here, f"/jobs/{job_id}"))["task"]
+    new = "whsec_" + "B" * 43 + "="
+    await put(here, job_id, task={**task, "sign": {"secrets": [new, MASK]}})
+    assert [new, SIGNING] == (await task_of(here, job_id))["sign"]["secrets"]
+    await put(here, job_id, task={**task, "sign": {"secrets": [MASK]}})
+    assert [new] == (await task_of(here, job_id))["sign"]["secrets"]
+    bare = {"kind": "http", "url": "https://evil.example/", "sign": {"secrets": [MASK]}}
+    refused = await here.client.put(f"{API}/jobs/{job_id}", json={"task": bare})
+    assert (422, "secret_masked", "/task/sign/secrets/0") == (
+        refused.status_code, refused.json()["code"], refused.json()["pointer"],
+    )  # fmt: skip
 
 
 async def test_what_was_read_can_be_written_back(here: World) -> None:

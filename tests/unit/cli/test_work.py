@@ -157,12 +157,3 @@ def test_two_schedules_are_refused(session: Session) -> None:
     """Both are named."""
     with pytest.raises(click.UsageError, match="--at and --cron exclude each other"):
         work.schedule(session, work.When(at="10:00", cron="* * * * *"))
-
-
-def test_an_http_task_takes_its_options(session: Session) -> None:
-    """Headers keep colons in their values; statuses may be classes."""
-    extra = work.Http(method="post", headers=("A: b:c", "D:e"), data="x", expect="200, 2xx")
-    assert {
-        "kind": "http", "method": "POST", "url": "http://x/", "headers": {"A": "b:c", "D": "e"}, "body": "x",
-        "expect": [200, "2xx"],
-    } == work.http_task(session, "http://x/", extra)  # fmt: skip

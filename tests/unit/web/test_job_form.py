@@ -49,6 +49,13 @@ JOBS: dict[str, dict[str, Any]] = {
         "kind": "shell", "command": "env", "env": {"A": "a\nb"}}},
     "request": {"every": "1d", "task": {"kind": "http", "method": "post", "url": "https://example.com/?token=x",
                 "headers": {"Authorization": "Bearer y", "Accept": "*/*"}, "body": {"a": 1}, "expect": ["2xx", 404]}},
+    "request with values, a form and limits": {"every": "1d", "task": {
+        "kind": "http", "method": "POST", "url": "https://example.com/{{ payload.id }}", "query": {"a": "{{ run.id }}"},
+        "form": {"b": "c=d"}, "first_byte_seconds": 10.0}},
+    "request with parameters that are no texts": {"every": "1d", "task": {
+        "kind": "http", "url": "https://example.com/", "query": {"a": 1, "b": ["c"]}}},
+    "request with braces that mean nothing": {"every": "1d", "task": {
+        "kind": "http", "method": "POST", "url": "https://example.com/", "body": "{{ a }}", "templates": False}},
     "request with a text that looks like JSON": {"every": "1d", "task": {
         "kind": "http", "method": "POST", "url": "https://example.com", "body": '{"a": 1}'}},
 }  # fmt: skip
@@ -100,6 +107,9 @@ async def test_a_copy_of_a_job_is_the_same_job(name: str) -> None:
         ({"task.command": "\n"}, "task.command"),
         ({"kind": "json", "task": "[1]"}, "task"),
         ({"kind": "http", "task.url": "https://x", "task.headers": "no colon"}, "task.headers"),
+        ({"kind": "http", "task.url": "https://x", "task.query": "no sign"}, "task.query"),
+        ({"kind": "http", "task.url": "https://x", "task.proof": "{"}, "task.proof"),
+        ({"kind": "http", "task.url": "https://x", "task.proof": '{"url": "https://y"}'}, "task.proof"),
         ({"schedule_type": ""}, "schedule_type"),
         ({"schedule_type": "CRON"}, "cron_expression"),
         ({"schedule_type": "INTERVAL", "interval_seconds": "often"}, "interval_seconds"),

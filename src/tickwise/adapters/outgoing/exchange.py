@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Final
 
 from yarl import URL
+
+CONNECT_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,15 @@ class Request:
     """Vetted."""
     headers: Mapping[str, str]
     body: bytes | None
+    tls: SSLContext | None = None
+    """For an address with https. None: the certificates of the system are trusted. Requests share a connection only if
+    they have the same one."""
+    tls_elsewhere: SSLContext | None = None
+    """As `tls`, for another origin that a redirect leads to: without a certificate of the client."""
+    connect_seconds: float = CONNECT_SECONDS
+    """From the look-up of the name to a connection that is ready."""
+    first_byte_seconds: float | None = None
+    """From the beginning to the status and headers of the answer. None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +48,7 @@ class NoAnswer(Exception):
 
 class UnusableAddress(NoAnswer):
     """An address that no request can be made of: the fault of the address, and not of a host."""
+
+
+class TlsFailure(NoAnswer):
+    """No connection because of a certificate, or of what the two sides can speak. Its text is for people."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
+from tickwise.adapters.runner.calls import answer_limits, credentials, templated, tls_fields
+from tickwise.adapters.runner.calls.addresses import MAX_URL_CHARACTERS, check_url
+from tickwise.adapters.runner.calls.reasons import CALL_REASONS
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
 from tickwise.adapters.runner.scripts import demand
 from tickwise.adapters.runner.surroundings import (
@@ -28,7 +30,6 @@ from tickwise.ports.runner import TaskLimits
 MAX_SOURCE_CHARACTERS = 1 << 20
 """A script is at most a body's size. How much of one a job may hold itself is a setting (`source_limit_bytes`)."""
 MAX_ARGUMENTS = 1_000
-MAX_URL_CHARACTERS = 8_192
 MAX_HEADERS = 100
 
 _FILE = re.compile(r"sha256:[0-9a-f]{64}")
@@ -38,6 +39,14 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _STATUS_CLASS = re.compile(r"[1-5]xx")
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """Headers that frame a message belong to the client; letting a task say it would let it smuggle a second request."""
+
+
+_PARAMETER: Mapping[str, Any] = {
+    "anyOf": [
+        {"type": ["string", "number", "boolean"]},
+        {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+    ]
+}
 
 
 def _schema(kind: str, properties: Mapping[str, Any], required: Sequence[str] = (), **more: Any) -> Mapping[str, Any]:
@@ -177,20 +186,44 @@ class ShellKind:
 
 
 class HttpKind:
-    """`{"kind": "http", "method", "url", "headers", "body", "expect"}`: one request; the answer is the result."""
+    """`{"kind": "http", "method", "url", "headers", "body", "expect", …}`: one request; the answer is the result.
+
+    `{{ … }}` in its texts is a value of the payload or of the run."""
 
     name: ClassVar[str] = "http"
     limits: ClassVar[Collection[str]] = ("output_bytes",)
-    reasons: ClassVar[Collection[str]] = ()
+    reasons: ClassVar[Collection[str]] = CALL_REASONS
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "http",
         {
             "method": {"enum": list(_METHODS), "default": "GET"},
-            "url": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": MAX_URL_CHARACTERS},
+            "url": {
+                "type": "string",
+                "pattern": "^https?://",
+                "maxLength": MAX_URL_CHARACTERS,
+                "description": "May have values of the run behind its host: `/orders/{{ payload.id }}`.",
+            },
+            "query": {
+                "type": ["object", "null"],
+                "maxProperties": templated.MAX_PARAMETERS,
+                "description": "Parameters that are added to the query of the address.",
+                "additionalProperties": _PARAMETER,
+            },
             "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_HEADERS},
             "body": {
                 "description": "A text is sent as it is, anything else as JSON. "
                 "With POST, PUT and PATCH it defaults to the payload."
+            },
+            "form": {
+                "type": ["object", "null"],
+                "maxProperties": templated.MAX_PARAMETERS,
+                "description": "The fields of a form, sent urlencoded in the place of `body`.",
+                "additionalProperties": _PARAMETER,
+            },
+            templated.TEMPLATES: {
+                "type": ["boolean", "null"],
+                "description": "Whether `{{ … }}` stands for a value of the run in address, query, headers, body and "
+                "form. Default: it does.",
             },
             "expect": {
                 "description": 'Statuses that mean success, such as `[200, 404]` or `["2xx"]`.',
@@ -204,47 +237,57 @@ class HttpKind:
                     ]
                 },
             },
+            **credentials.SCHEMAS,
+            tls_fields.TLS: dict(tls_fields.SCHEMA),
+            **answer_limits.SCHEMAS,
         },
         ("url",),
     )
 
     def check(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
-        refuse_unknown(task, ("method", "url", "headers", "body", "expect"))
+        refuse_unknown(task, self.schema["properties"])
         method = task.get("method", "GET")
         if not isinstance(method, str) or method.upper() not in _METHODS:
             raise Invalid(f"`method` must be one of {', '.join(_METHODS)}", pointer="/method")
+        templates = templated.uses_templates(task)
+        url = text(task, "url", characters_most=MAX_URL_CHARACTERS)
         checked: dict[str, Any] = {
             "kind": self.name,
             "method": method.upper(),
-            "url": check_url(text(task, "url", characters_most=MAX_URL_CHARACTERS), pointer="/url"),
+            "url": templated.checked_url(url) if templates else check_url(url, pointer="/url"),
             "headers": _headers(task.get("headers", {})),
             "expect": _expect(["2xx"] if task.get("expect") is None else task["expect"]),
         }
-        if task.get("body") is not None:
-            if method.upper() in ("GET", "HEAD"):
-                raise Invalid(f"a {method.upper()} request has no body; use POST, or leave it out", pointer="/body")
-            checked["body"] = task["body"]
-        return checked
+        if task.get("query") is not None:
+            checked["query"] = templated.checked_parameters(task["query"], "query", templates=templates)
+        checked |= _content(task, checked["method"], templates=templates)
+        if templates:
+            templated.checked_headers(checked["headers"])
+            templated.checked_body(checked.get("body"), checked["headers"])
+        if templates or task.get(templated.TEMPLATES) is False:
+            checked[templated.TEMPLATES] = templates
+        if task.get(credentials.SIGN) is not None:
+            checked[credentials.SIGN] = credentials.checked_sign(task[credentials.SIGN])
+        if task.get(credentials.OAUTH) is not None:
+            checked[credentials.OAUTH] = credentials.checked_oauth(task[credentials.OAUTH])
+        credentials.refuse_double_proof(checked["headers"], checked)
+        if task.get(tls_fields.TLS) is not None:
+            checked[tls_fields.TLS] = tls_fields.checked_tls(task[tls_fields.TLS])
+        return {**checked, **answer_limits.checked_limits(task)}
 
 
-def check_url(url: str, *, pointer: str | None = None) -> str:
-    """An address that an http task may call. Raises `Invalid`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:  # its text may quote a password
-        raise Invalid(
-            "the address cannot be read: its host or port is none; write signs such as / and # in a password as %2F "
-            "and %23",
-            pointer=pointer,
-        ) from None
-    if parts.scheme not in ("http", "https"):
-        raise Invalid("the address must begin with `http://` or `https://`", pointer=pointer)
-    if not parts.hostname or port == 0:
-        raise Invalid("the address names no host, as in `https://example.com/path`", pointer=pointer)
-    if any(character <= " " or character == "\x7f" for character in url):
-        raise Invalid("the address contains a blank or a control character; encode it (`%20`)", pointer=pointer)
-    return url
+def _content(task: Mapping[str, Any], method: str, *, templates: bool) -> Mapping[str, Any]:
+    """`body` or `form`: the one that is given. Raises `Invalid`."""
+    given = [name for name in ("body", "form") if task.get(name) is not None]
+    if not given:
+        return {}
+    if method in ("GET", "HEAD"):
+        raise Invalid(f"a {method} request has no body; use POST, or leave it out", pointer=f"/{given[0]}")
+    if len(given) > 1:
+        raise Invalid("give either `body` or `form`, not both", pointer="/form")
+    if given == ["body"]:
+        return {"body": task["body"]}
+    return {"form": templated.checked_parameters(task["form"], "form", templates=templates)}
 
 
 def _headers(headers: Any) -> Mapping[str, str]:

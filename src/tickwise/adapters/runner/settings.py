@@ -49,6 +49,10 @@ class RunnerSettings:
     the processes that watch the tasks, also while the executor stands still. None: no lease bounds the tasks."""
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""
+    http_per_host: int | None = None
+    """The http tasks of one namespace that call one host at once. None: as many as there are slots."""
+    http_tls_folder: Path | None = None
+    """A folder for each namespace, with the certificates and keys that its http tasks may name."""
     artefacts: ArtefactLimits = ArtefactLimits()
     isolation: str = "auto"
     """`auto`: sandboxes are offered where this host gives them; `process`: none; `sandbox`: no start without them."""

@@ -138,6 +138,10 @@ class SlotRunner:
         """Carry out one attempt; see to its `trouble` and its timeout. Nothing of it lives when this returns."""
         raise NotImplementedError
 
+    def admit(self, _attempt: Attempt) -> bool:
+        """Say whether an attempt may begin now. If not, those behind it are asked, and it again when one has ended."""
+        return True
+
     async def release_resources(self) -> None:
         """Free the runner's own resources; no attempt is left."""
 
@@ -186,10 +190,17 @@ class SlotRunner:
         self._end(attempt, Ending(Verdict.RELEASED, now, now))
 
     def _fill(self) -> None:
-        while self._waiting and self._busy < self._settings.slots:
-            attempt = self._waiting.popleft()
+        while self._busy < self._settings.slots and (attempt := self._next()) is not None:
             self._busy += 1
             attempt.task = asyncio.get_running_loop().create_task(self._carry(attempt))
+
+    def _next(self) -> Attempt | None:
+        """The first one that may begin, taken from the queue."""
+        for place, attempt in enumerate(self._waiting):
+            if self.admit(attempt):
+                del self._waiting[place]
+                return attempt
+        return None
 
     async def _carry(self, attempt: Attempt) -> None:
         attempt.started = self._now()

@@ -9,17 +9,16 @@ The shape of the body is told in `docs/how-to/notices.md`. It only grows: a fiel
 
 from __future__ import annotations
 
-import hmac
-from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+from tickwise.adapters.outgoing.webhook_signature import signature_headers
 from tickwise.adapters.senders.http_delivery import HttpDelivery, Posting
 from tickwise.adapters.senders.outcomes import refused
-from tickwise.domain.notices.channels import HEADER, SIGNING_SECRET, signing_key
+from tickwise.domain.notices.channels import HEADER, SIGNING_SECRET
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeLine
 from tickwise.ports.senders import ChannelSender, DeliveryResult, NoticeMessage
 
@@ -39,7 +38,7 @@ class WebhookSender(ChannelSender):
         """See the port."""
         body = webhook_body(message)
         try:
-            signed = signature_headers(secrets[SIGNING_SECRET], message_id(message.notice), int(message.now), body)
+            signed = signature_headers([secrets[SIGNING_SECRET]], message_id(message.notice), int(message.now), body)
             url = secrets["url"]
         except (KeyError, ValueError) as error:
             return refused(f"the channel is incomplete ({error}): set its address again", secrets)
@@ -66,13 +65,6 @@ def message_id(notice: Notice) -> str:
     """The id of a content of a notice. What joins a notice after a try that failed makes another content: a receiver
     that got that try, and whose answer was lost, must not take the new events for seen."""
     return f"{notice.notice_id}-{notice.events}"
-
-
-def signature_headers(secret: str, identifier: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The three headers of Standard Webhooks. Raises `ValueError` for a secret that is none."""
-    text = f"{identifier}.{timestamp}.".encode() + body
-    signature = b64encode(hmac.digest(signing_key(secret), text, "sha256")).decode()
-    return {"webhook-id": identifier, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{signature}"}
 
 
 def webhook_body(message: NoticeMessage) -> bytes:

@@ -11,6 +11,7 @@ import click
 
 from tickwise.cli import confinement, job_fields, labels, output, policies, rules, surroundings, work
 from tickwise.cli.arguments import job_key_option
+from tickwise.cli.calls import http_tasks
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.lookup.completion import QUEUE
@@ -28,7 +29,7 @@ class What:
     shell: str | None
     http: str | None
     function: str | None
-    extra: work.Http
+    extra: http_tasks.Http
     around: surroundings.Surroundings
     packages: Mapping[str, Any]
     """The fields of a script that declare its packages."""
@@ -55,12 +56,7 @@ class What:
 @work.payload_options
 @work.environment_options
 @surroundings.options()
-@click.option("--method", metavar="METHOD", help="With --http.  [GET]")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more.")
-@click.option("--data", metavar="TEXT", help="With --http: the body.")
-@click.option(
-    "--expect", metavar="STATUSES", help="With --http: the statuses that count as success, such as 200,204.  [2xx]"
-)
+@http_tasks.http_options
 @click.option("--queue", type=QUEUE, metavar="NAME", help="The queue whose executors run it.  [default]")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 first, 0 last.  [5]")
 @labels.job_label_options()
@@ -85,12 +81,9 @@ def run(session: Session, /, **options: Any) -> int:
     tickwise run --http https://example.org/health --in 5m
     tickwise run report.py --key report --follow
     """
-    extra = work.Http(
-        method=options["method"], headers=options["headers"], data=options["data"], expect=options["expect"]
-    )
     packages = work.environment_fields(session, options["requirements"], options["lock"])
     named = {name: options[name] for name in ("file", "shell", "http", "function")}
-    what = What(**named, extra=extra, around=surroundings.taken(options), packages=packages)
+    what = What(**named, extra=http_tasks.taken(options), around=surroundings.taken(options), packages=packages)
     when = work.When(**{name: options[name] for name in work.WHEN})
     _check(what, when, watched=options["follow"] or options["wait"])
     if options["replace"] and options["job_key"] is not None:
@@ -150,9 +143,7 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
         raise click.UsageError("name the task to run: a FILE, --shell, --http or --function.")
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other: a job runs one thing.")
-    http_only = {"--method": what.extra.method, "--header": what.extra.headers, "--data": what.extra.data,
-                 "--expect": what.extra.expect}  # fmt: skip
-    stray = [option for option, value in http_only.items() if value]
+    stray = what.extra.given()
     if stray and what.http is None:
         raise click.UsageError(f"{' and '.join(stray)} belong to --http.")
     if what.packages and what.file is None:
@@ -189,7 +180,7 @@ def _task(session: Session, what: What) -> tuple[str, dict[str, Any]]:
         work.blame(session, "/task", "--shell", what.shell)
         return work.short_name(what.shell), {"task": task}
     if what.http is not None:
-        task = surroundings.of_task(session, what.around, work.http_task(session, what.http, what.extra))
+        task = surroundings.of_task(session, what.around, http_tasks.http_task(session, what.http, what.extra))
         work.blame(session, "/task", "--http", what.http)
         return work.name_of_url(what.http), {"task": task}
     if what.function is not None:

@@ -124,7 +124,10 @@ TASKS: Final[Mapping[str, Sequence[FormField]]] = MappingProxyType({
         help="It runs in a Python process of its own.",
     ),),
     "http": (
-        FormField(name="task.url", label="Address", most=8_000, placeholder="https://example.com/hook"),
+        FormField(
+            name="task.url", label="Address", most=8_000, placeholder="https://example.com/orders/{{ payload.id }}",
+            help="Values of the payload or of the run may stand behind the host, in parameters, headers and body.",
+        ),
         FormField(
             name="task.method", label="Method", input=Input.CHOICE,
             choices=[(each, each) for each in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")],
@@ -134,9 +137,24 @@ TASKS: Final[Mapping[str, Sequence[FormField]]] = MappingProxyType({
             placeholder="Authorization: Bearer …", help="One a line. A secret is shown as ***, and stays as it is.",
         ),
         FormField(
+            name="task.query", label="Parameters", input=Input.AREA, rows=2, most=100_000,
+            placeholder="day={{ run.due }}",
+            help="NAME=value, one a line; they are added to the address.",
+        ),
+        FormField(
             name="task.body", label="Body", input=Input.AREA, rows=4, most=500_000, help="JSON, or a text as it is."
         ),
+        FormField(
+            name="task.form", label="Or fields of a form", input=Input.AREA, rows=2, most=100_000,
+            help="NAME=value, one a line.",
+        ),
         FormField(name="task.expect", label="A success is", placeholder="2xx", help="Status codes, such as 2xx, 404."),
+        FormField(
+            name="task.proof", label="Signature, sign-in, certificates and limits", input=Input.JSON, rows=4,
+            most=250_000, placeholder='{"sign": {"secrets": ["whsec_…"]}, "first_byte_seconds": 10}',
+            help="As JSON: sign, oauth, tls, connect_seconds, first_byte_seconds, answer_bytes, kept_bytes, templates. "
+            "A secret is shown as ***, and stays as it is.",
+        ),
     ),
     "function": (FormField(name="task.name", label="Function", help="A task that the executors' code registers."),),
     "stored": (FormField(

@@ -33,6 +33,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.ports.store import JobRow
 from tickwise.web import texts
 from tickwise.web.editing.fields import DEFAULTS, FIELDS, VALUE_TYPES
+from tickwise.web.editing.http_tasks import PROOF, PROOF_FIELDS
 from tickwise.web.editing.tasks import task_of, task_texts
 from tickwise.web.editing.values import explained, parsed, plain, written
 
@@ -177,6 +178,8 @@ def input_of(pointer: str | None, said: Texts) -> str:
     )
     if steps[:1] == ["task"] and said.get("kind") == "json":
         return "task"
+    if steps[:1] == ["task"] and len(steps) > 1 and steps[1] in PROOF_FIELDS:
+        return PROOF
     for count in range(len(steps), 0, -1):
         name = ".".join(steps[:count])
         if name in FIELDS and name != "task":

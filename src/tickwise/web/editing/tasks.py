@@ -12,6 +12,7 @@ import msgspec
 
 from tickwise.domain.errors import Invalid
 from tickwise.web.editing.fields import OF_PROCESSES, PYTHON, SURROUNDINGS, TASKS, FormField
+from tickwise.web.editing.http_tasks import http_task, http_texts, is_http
 from tickwise.web.json_text import pretty_value
 
 Task = dict[str, Any]
@@ -51,7 +52,7 @@ def task_of(said: Mapping[str, str]) -> Task:
         case "stored":
             return {"taskId": said[first].strip()}
         case "http":
-            return {"task": _http(said)}
+            return {"task": http_task(said)}
         case _:
             return {"task": _json(said[first])}
 
@@ -89,32 +90,6 @@ def _json(text: str) -> Any:
     return found
 
 
-def _http(said: Mapping[str, str]) -> dict[str, Any]:
-    task: dict[str, Any] = {
-        "kind": "http",
-        "method": said.get("task.method") or "GET",
-        "url": said["task.url"].strip(),
-        "headers": {},
-        "expect": [],
-    }
-    for line in said.get("task.headers", "").splitlines():
-        name, sign, value = line.partition(":")
-        if not line.strip():
-            continue
-        if not sign or not name.strip():
-            raise Invalid("write each header as Name: value", pointer="/task/headers")
-        task["headers"][name.strip()] = value.strip()
-    for each in (said.get("task.expect", "").strip() or "2xx").replace(",", " ").split():
-        task["expect"].append(int(each) if each.isascii() and each.isdigit() and len(each) < 9 else each)
-    body = said.get("task.body", "")
-    if body.strip():
-        try:
-            task["body"] = msgspec.json.decode(body)
-        except (ValueError, RecursionError):
-            task["body"] = body
-    return task
-
-
 def task_texts(task: Task) -> dict[str, str]:
     """The texts of the inputs for a task."""
     found = _texts(task)
@@ -141,16 +116,8 @@ def _texts(task: Task) -> dict[str, str]:
             return {"kind": "python", "task.source": source, **_surrounding_texts(said)}
         case {"kind": "function", "name": str(name)}:
             return {"kind": "function", "task.name": name}
-        case {"kind": "http", "url": str(url)} if _is_http(said):
-            body = said.get("body")
-            return {
-                "kind": "http",
-                "task.url": url,
-                "task.method": said.get("method", "GET"),
-                "task.headers": "\n".join(f"{name}: {value}" for name, value in said.get("headers", {}).items()),
-                "task.expect": ", ".join(str(each) for each in said.get("expect", ())),
-                "task.body": "" if body is None else body if isinstance(body, str) else pretty_value(body),
-            }
+        case {"kind": "http", "url": str()} if is_http(said):
+            return http_texts(said)
     return {}
 
 
@@ -163,9 +130,3 @@ def _surrounding_texts(task: Mapping[str, Any]) -> dict[str, str]:
     if files is not None:
         found["task.files"] = pretty_value(files)
     return found
-
-
-def _is_http(task: Mapping[str, Any]) -> bool:
-    """Check the types of the fields that are written one by one."""
-    headers, expect, method = task.get("headers", {}), task.get("expect", []), task.get("method", "GET")
-    return isinstance(headers, dict) and isinstance(expect, list) and isinstance(method, str)

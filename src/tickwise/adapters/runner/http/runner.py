@@ -4,37 +4,48 @@
 other 4xx                      the request is wrong: no retry, except for 408, 409, 425 and 429
 anything else                  a failure that may be tried again, no earlier than `Retry-After` says
 
-Where a task may call is settled in `access`, for every hop of a chain of redirects. A redirect to another origin
-receives nothing of the task: no headers, no context, no body.
+    values of the run ──composing──► request ──tokens──► its token ──connections──► answer ──answers──► output, result
+
+Where a task may call is settled in `access`, for every hop of a chain of redirects, and for the address of tokens. A
+redirect to another origin receives nothing of the task: no headers, no context, no body, no certificate.
 
 A host that keeps failing the tasks of a namespace is left alone by them for a while (`circuit_breakers`): they are
-given back as if they had not been offered, which counts no attempt.
+given back as if they had not been offered, which counts no attempt. Of the tasks of one namespace, only so many call a
+host at once as the setting says; the others wait without a slot, and their `timeout_seconds` has not begun.
 """
 
 from __future__ import annotations
 
 import asyncio
 import email.utils
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 import msgspec
-from yarl import URL
 
-from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess, plain_host
-from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, UnusableAddress
+from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess
+from tickwise.adapters.outgoing.exchange import Answer, NoAnswer, Request, TlsFailure, UnusableAddress
+from tickwise.adapters.runner.calls.credentials import OAUTH
+from tickwise.adapters.runner.calls.reasons import ANSWER_LIMIT, TEMPLATE_ERROR, TLS_ERROR, TOKEN_ERROR
+from tickwise.adapters.runner.calls.rendering import TemplateValueError
+from tickwise.adapters.runner.calls.tls_fields import TLS
 from tickwise.adapters.runner.checks import asked_pause_seconds
-from tickwise.adapters.runner.context import context_headers
+from tickwise.adapters.runner.http.answers import AnswerReader, AnswerTooLarge
 from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
-from tickwise.adapters.runner.kinds import HttpKind, check_url
+from tickwise.adapters.runner.http.composing import first_request, redirected
+from tickwise.adapters.runner.http.connections import NamespaceClients
+from tickwise.adapters.runner.http.tls_contexts import TlsContexts
+from tickwise.adapters.runner.http.tokens import TokenAsk, TokenFailure, Tokens
+from tickwise.adapters.runner.kinds import HttpKind
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid
 from tickwise.domain.hosts import host_of
 from tickwise.domain.masking import masked_url
 from tickwise.domain.retry import CIRCUIT_OPEN
-from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
+from tickwise.ports.runner import Ending, Reports, Verdict
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractResolver
@@ -49,7 +60,8 @@ BEGAN_SECONDS = 0.2
 TRANSIENT = frozenset({408, 409, 425, 429})
 """Statuses of the 4xx class that may be different the next time."""
 
-_SENT_WITH_PAYLOAD = ("POST", "PUT", "PATCH")
+UNAUTHORIZED = 401
+
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CUT_SHORT = {"timeout": Heard.FAILED, "output_limit": Heard.WELL}
 """The knowledge that a request which we ended gives of its host."""
@@ -64,22 +76,38 @@ class HttpRunner(SlotRunner):
         """`resolver` instead of the system's. Raises `Misconfigured` for an `http_allow` that cannot be read."""
         super().__init__(settings, (HttpKind(),))
         self._access = HttpAccess.of(settings.http_allow)
-        self._resolver = resolver
         self._breakers = breakers or Breakers()
-        self._client: HttpClient | None = None
+        self._contexts = TlsContexts(settings.http_tls_folder)
+        self._tokens = Tokens(self._access, settings.clock)
+        self._clients = NamespaceClients(self._access, connections=2 * settings.slots, resolver=resolver)
+        self._calling: Counter[Target] = Counter()
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
-        from tickwise.adapters.outgoing.client import HttpClient  # aiohttp: only a runner that is started needs it
+        import tickwise.adapters.outgoing.client  # noqa: F401  # aiohttp: loaded now, and not by the first attempt
 
         await super().start(reports, now)
-        self._client = HttpClient(self._access, connections=self._settings.slots, resolver=self._resolver)
 
     async def release_resources(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        await self._tokens.close()
+        await self._clients.close()
+
+    def admit(self, _attempt: Attempt) -> bool:
+        target, most = _own_target(_attempt), self._settings.http_per_host
+        if most is not None and self._calling[target] >= most:
+            return False
+        self._calling[target] += 1
+        return True
 
     async def perform(self, attempt: Attempt) -> Ending:
-        target = _target(attempt, attempt.assignment.task["url"])
+        target = _own_target(attempt)
+        try:
+            return await self._performed(attempt, target)
+        finally:
+            self._calling[target] -= 1
+            if not self._calling[target]:
+                del self._calling[target]
+
+    async def _performed(self, attempt: Attempt, target: Target) -> Ending:
         wait = self._breakers.admit(target, attempt, self._settings.clock.monotonic())
         if wait is not None:
             now = self._now()
@@ -113,35 +141,73 @@ class HttpRunner(SlotRunner):
         return exchange.result()
 
     async def _exchange(self, attempt: Attempt) -> Ending:
+        def failed(verdict: Verdict, reason: str, error: str) -> Ending:
+            return Ending(verdict, attempt.started, self._now(), reason, error)
+
         try:
-            answer = await self._answer(attempt)
+            async with self._clients.client(attempt.assignment.namespace) as client:
+                answer = await self._answer(attempt, client)
+        except TlsFailure as error:
+            return failed(Verdict.FAILED, TLS_ERROR, str(error))
         except NoAnswer as error:
-            return Ending(Verdict.FAILED, attempt.started, self._now(), "http_error", f"no answer: {error}")
+            return failed(Verdict.FAILED, "http_error", f"no answer: {error}")
+        except AnswerTooLarge as error:
+            return failed(Verdict.FAILED, ANSWER_LIMIT, str(error))
+        except TokenFailure as error:
+            return failed(Verdict.INVALID if error.is_final else Verdict.FAILED, TOKEN_ERROR, str(error))
+        except TemplateValueError as error:
+            return failed(Verdict.INVALID, TEMPLATE_ERROR, str(error))
         except AddressRefused as error:
-            return Ending(Verdict.INVALID, attempt.started, self._now(), "address_refused", str(error))
+            return failed(Verdict.INVALID, "address_refused", str(error))
         except Invalid as error:
-            return Ending(Verdict.INVALID, attempt.started, self._now(), "invalid", error.detail)
+            return failed(Verdict.INVALID, "invalid", error.detail)
         return self._judge(attempt, answer)
 
-    async def _answer(self, attempt: Attempt) -> Answer:
-        """The last answer of the chain of redirects. Raises `Invalid` if that leads nowhere."""
-        request = _first_request(attempt.assignment, self._access)
+    async def _answer(self, attempt: Attempt, client: HttpClient) -> Answer:
+        """The answer to the task's request; with a token that was not accepted, to the same one with a new token."""
+        assignment = attempt.assignment
+        request = first_request(assignment, self._access, now=self._settings.clock.now())
+        if (tls := assignment.task.get(TLS)) is not None:
+            own = await self._contexts.of(assignment.namespace, tls, with_certificate=True)
+            elsewhere = await self._contexts.of(assignment.namespace, tls, with_certificate=False)
+            request = replace(request, tls=own, tls_elsewhere=elsewhere)
+        if (oauth := assignment.task.get(OAUTH)) is None:
+            return await self._followed(attempt, client, request)
+        ask = TokenAsk(assignment.namespace, oauth, client, request.tls_elsewhere)
+        token = await self._tokens.token(ask)
+        dropped = None if _expected(UNAUTHORIZED, assignment.task["expect"]) else UNAUTHORIZED
+        answer = await self._followed(attempt, client, _bearing(request, token), dropped=dropped)
+        if answer.status != dropped:
+            return answer
+        self._tokens.forget(ask, token)
+        token = await self._tokens.token(ask)
+        return await self._followed(attempt, client, _bearing(request, token))
+
+    async def _followed(
+        self, attempt: Attempt, client: HttpClient, request: Request, *, dropped: int | None = None
+    ) -> Answer:
+        """The last answer of the chain of redirects. One with the status `dropped` leaves no output. Raises `Invalid`
+        if the chain leads nowhere."""
         expect = attempt.assignment.task["expect"]
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._ask(attempt, request)
+            reader = AnswerReader(attempt, result_bytes=self._settings.result_limit_bytes, dropped=dropped)
+            answer = await self._ask(attempt, client, request, reader)
             target = answer.headers.get("Location")
             if answer.status not in _REDIRECTS or target is None or _expected(answer.status, expect):
                 return answer
-            request = _redirected(request, answer.status, target, self._access)
+            request = redirected(request, answer.status, target, self._access)
         raise Invalid(f"more than {MAX_REDIRECTS} redirects, the last one to {masked_url(str(request.url))}")
 
-    async def _ask(self, attempt: Attempt, request: Request) -> Answer:
+    async def _ask(self, attempt: Attempt, client: HttpClient, request: Request, reader: AnswerReader) -> Answer:
         """Send it, and tell the breaker what that says of the host."""
         target = _target(attempt, str(request.url))
         try:
-            answer = await self._send(attempt, request)
+            status, headers = await client.send(request, reader.take)
         except UnusableAddress:
             raise  # the task's fault
+        except AnswerTooLarge:
+            self._heard(target, attempt, Heard.WELL)
+            raise
         except NoAnswer:
             self._heard(target, attempt, Heard.FAILED)
             raise
@@ -149,22 +215,9 @@ class HttpRunner(SlotRunner):
             why = attempt.trouble.result() if attempt.trouble.done() else "the program ends"
             self._heard(target, attempt, _CUT_SHORT.get(why, Heard.NOTHING))
             raise
-        failed = answer.status >= 500 and not _expected(answer.status, attempt.assignment.task["expect"])
+        failed = status >= 500 and not _expected(status, attempt.assignment.task["expect"])
         self._heard(target, attempt, Heard.FAILED if failed else Heard.WELL)
-        return answer
-
-    async def _send(self, attempt: Attempt, request: Request) -> Answer:
-        assert self._client is not None
-        kept = bytearray()
-
-        async def take(piece: bytes) -> None:
-            attempt.write(piece, grace_seconds=0.0)
-            await attempt.sink.room()
-            if len(kept) <= self._settings.result_limit_bytes:
-                kept.extend(piece)
-
-        status, headers = await self._client.send(request, take)
-        return Answer(status, headers, bytes(kept))
+        return Answer(status, headers, reader.beginning)
 
     def _judge(self, attempt: Attempt, answer: Answer) -> Ending:
         started, now = attempt.started, self._now()
@@ -195,45 +248,13 @@ def _target(attempt: Attempt, url: str) -> Target:
     return Target(attempt.assignment.namespace, host_of(url))
 
 
-def _first_request(assignment: Assignment, access: HttpAccess) -> Request:
-    task = assignment.task
-    url = access.vet(task["url"])
-    method = task["method"]
-    if any(name.lower() == "traceparent" for name in task["headers"]):
-        assignment = assignment._replace(traceparent=None)  # a trace that the task names itself stands
-    headers = {**task["headers"], **context_headers(assignment)}
-    body: bytes | None = None
-    is_json = False
-    if task.get("body") is not None:
-        is_json = not isinstance(task["body"], str)
-        body = msgspec.json.encode(task["body"]) if is_json else task["body"].encode()
-    elif method in _SENT_WITH_PAYLOAD:
-        body, is_json = assignment.payload, True
-    if is_json and not any(name.lower() == "content-type" for name in headers):
-        headers["Content-Type"] = "application/json"
-    return Request(method, url, headers, body)
+def _own_target(attempt: Attempt) -> Target:
+    """The host that the task names. A template stands behind it, so it is known before the values are."""
+    return _target(attempt, attempt.assignment.task["url"])
 
 
-def _redirected(request: Request, status: int, target: str, access: HttpAccess) -> Request:
-    """The request to the new address, as RFC 9110 section 15.4 says. The task's headers and body stay with its origin:
-    another one gets a bare request, and also what leads back from there."""
-    url = access.vet(check_url(urljoin(str(request.url), target)))
-    if request.url.scheme == "https" and url.scheme == "http":
-        raise AddressRefused(
-            f"a redirect leads from https to http, to {host_of(str(url))}; call the address that is meant"
-        )
-    method, headers, body = request.method, dict(request.headers), request.body
-    if status == 303 or (status in (301, 302) and method == "POST"):
-        method = "HEAD" if method == "HEAD" else "GET"
-        headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        body = None
-    if _origin(url) != _origin(request.url):
-        headers, body = {}, None
-    return Request(method, url, headers, body)
-
-
-def _origin(url: URL) -> tuple[str, str, int | None]:
-    return url.scheme, plain_host(url), url.port
+def _bearing(request: Request, token: str) -> Request:
+    return replace(request, headers={**request.headers, "Authorization": f"Bearer {token}"})
 
 
 def _expected(status: int, expect: Sequence[int | str]) -> bool:

@@ -1,0 +1,1 @@
+"""The options that say which request an http task sends."""
