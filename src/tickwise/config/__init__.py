@@ -244,6 +244,12 @@ class Settings(ScriptSettings):
         "Unset: of an executor that is root, each namespace gets a user of its own that owns nothing else; of any "
         "other, its own user. `root`: tasks own the machine, and all that Tickwise keeps on it.",
     )
+    isolation: str = _setting(
+        "auto",
+        "Whether an executor gives `python` and `shell` tasks sandboxes. `auto`: if this host can, which `tickwise "
+        "doctor` tells; `process`: no; `sandbox`: yes, and where the host cannot, the executor refuses to start.",
+        choices=("auto", "process", "sandbox"),
+    )
     environments_dir: Path | None = _setting(
         None,
         "The folder of the environments that scripts declare (`docs/how-to/scripts-with-dependencies.md`); executors "

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.process.sandbox.levels import SandboxLevel, sandbox_level
 from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
@@ -71,7 +73,7 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 async def _collect(settings: Settings, port: DoctorFinding, database_url: str | None) -> list[DoctorFinding]:
     found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port, _encryption(settings)]
-    found += [await _blobs(settings), _work_folders(settings), _tasks(settings)]
+    found += [await _blobs(settings), _work_folders(settings), _tasks(settings), _isolation(settings)]
     found += [finding async for finding in _database(settings, database_url)]
     return found
 
@@ -104,6 +106,23 @@ def _tasks(settings: Settings) -> DoctorFinding:
         "such as the admin key in client.json and the embedded database",
         "give jobs:write only to those that may have all that, or start executors as root: then tasks are other users",
     )  # fmt: skip
+
+
+def _isolation(settings: Settings) -> DoctorFinding:
+    """The isolation levels that an executor started here by this user gives with these settings."""
+    if settings.isolation == Isolation.PROCESS:
+        return DoctorFinding("isolation", "ok", "process; no sandbox, for TICKWISE_ISOLATION is process")
+    try:
+        users = task_users(settings.run_tasks_as, settings.data_dir / "work")
+    except Misconfigured:
+        level = SandboxLevel(lack="tasks cannot run as they should (see tasks)", cure="mend that first")
+    else:
+        level = sandbox_level(None if users is None else users.any_of_them())
+    if level.lack is not None:
+        status = "error" if settings.isolation == Isolation.SANDBOX else "warning"
+        return DoctorFinding("isolation", status, f"process; no sandbox: {level.lack}", level.cure)
+    walls = "" if level.hides_abstract_sockets else "; no Landlock scopes, so abstract sockets show with a network"
+    return DoctorFinding("isolation", "ok", f"process, sandbox ({level.program}, seccomp{walls})")
 
 
 def _served(running: Running) -> DoctorFinding:

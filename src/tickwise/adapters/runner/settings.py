@@ -45,5 +45,9 @@ class RunnerSettings:
     http_allow: tuple[str, ...] = ()
     """Networks and hosts that http tasks may reach although they are not public."""
     artefacts: ArtefactLimits = ArtefactLimits()
+    isolation: str = "auto"
+    """`auto`: sandboxes are offered where this host gives them; `process`: none; `sandbox`: no start without them."""
+    private_folders: tuple[Path, ...] = ()
+    """Folders of the executor that no sandbox shows, beside that of its tasks."""
     environments: Environments | None = None
     """Builds and keeps the environments that scripts declare. None: a script that declares one cannot run here."""

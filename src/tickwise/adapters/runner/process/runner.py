@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +41,7 @@ from tickwise.adapters.runner.process.builds import TaskProcesses, ZygoteProgram
 from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.odd_endings import given_up, signal_name, unconfined, unknown_ending
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
     LostTask,
@@ -58,6 +58,14 @@ from tickwise.adapters.runner.process.parent.task_parents import (
 from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.sandbox.sandboxes import (
+    Sandboxes,
+    SandboxNeeds,
+    limits_around,
+    open_sandboxes,
+    reaped_within,
+    set_up_error,
+)
 from tickwise.adapters.runner.process.script_environments import NoEnvironment, ScriptEnvironments, ScriptPython
 from tickwise.adapters.runner.process.start import (
     PYTHON_SCRIPT,
@@ -88,7 +96,6 @@ from tickwise.adapters.runner.process.task_starter import StarterLost, StartPaus
 from tickwise.adapters.runner.process.task_users import TaskUser, TaskUsers, task_users
 from tickwise.adapters.runner.process.tree import (
     MAX_KILL_SECONDS,
-    UNKILLABLE,
     Process,
     Reaped,
     Survivors,
@@ -107,9 +114,10 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.observing.usage import ResourceUsage
-from tickwise.domain.retry import OUTCOME_LOST, STARTER_LOST
+from tickwise.domain.retry import STARTER_LOST
 from tickwise.domain.scripts.coding import source_bytes
 from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import read_script
@@ -174,6 +182,7 @@ class ProcessRunner(SlotRunner):
         self._path = ""
         self._python = Interpreter(program=sys.executable, launcher=python_launcher.__file__, gate=python_gate.__file__)
         self._task_python: TaskPython | None = None
+        self._sandboxes: Sandboxes
         self._script_environments = ScriptEnvironments(None, self._python)
 
     async def start(self, reports: Reports, now: Callable[[], float]) -> None:
@@ -205,6 +214,8 @@ class ProcessRunner(SlotRunner):
                 environment=environment_of(python),
             )
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
+        user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
+        self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -259,7 +270,9 @@ class ProcessRunner(SlotRunner):
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def labels(self) -> Sequence[str]:
-        return () if self._starts.pause_left_seconds() > 0.0 else super().labels()
+        if self._starts.pause_left_seconds() > 0.0:
+            return ()
+        return (*super().labels(), *self._sandboxes.labels)
 
     def prepare(self, assignment: Assignment) -> None:
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
@@ -274,6 +287,9 @@ class ProcessRunner(SlotRunner):
         assignment = attempt.assignment
         if self._starts.pause_left_seconds() > 0.0:
             return self._given_back(f"no task can be started here for now: {self._starts.detail}")
+        lack = self._sandboxes.refusal(assignment)
+        if lack is not None:
+            return unconfined(lack, self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):
             return text
@@ -304,7 +320,7 @@ class ProcessRunner(SlotRunner):
                 self._reports.began(assignment.run_id, attempt.started)
                 end = await self._until_gone(attempt, begun, folder, text)
                 if end is None:
-                    return _given_up(attempt, begun.tree.leader, self._now())
+                    return given_up(attempt, begun.tree.leader, self._now())
             else:
                 end = begun
             if end.is_tidy:
@@ -320,7 +336,7 @@ class ProcessRunner(SlotRunner):
     def _looked_at(self, attempt: Attempt, folder: Path, reaped: Reaped | None, text: TaskText) -> _End:
         """The end of a task of which nothing lives, with what it has left. In a thread: files wait for the disk."""
         uid, end = self._uid_of(attempt), self._without_files(attempt, reaped)
-        status = -1 if reaped is None else reaped.status
+        status = -1 if end.reaped is None else end.reaped.status
         most = self._settings.result_limit_bytes + 1
         given = {**text.files, PYTHON_SCRIPT: text.source} if text.files and text.source is not None else text.files
         return end._replace(
@@ -339,7 +355,7 @@ class ProcessRunner(SlotRunner):
         task = attempt.assignment.task
         is_foreign = task["kind"] == "python" and not interpreter_of(task, self._python).is_own
         return _End(
-            reaped=reaped,
+            reaped=reaped_within(attempt.assignment, reaped),
             usage=_usage(reaped),
             result=None,
             is_foreign=is_foreign,
@@ -452,29 +468,31 @@ class ProcessRunner(SlotRunner):
         warm = None
         if text.source is not None:
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
-            warm = self._warm_script(assignment, interpreter, python, environment)
+            if assignment.confinement.isolation is Isolation.PROCESS:
+                warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
         environment |= task.get("env", {})
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
-        spawned = spawn(
-            Start(
-                arguments=arguments,
-                work=Path(task.get("directory") or work),
-                environment=environment,
-                limits=assignment.limits,
-                mark=_mark(folder),
-                number=number,
-                places=self._folder.places,
-                group_name=f"{marks.name}-{number}",
-                user=user,
-                starter=self._starter,
-                has_groups=self._has_groups,
-                others=self._leaders,
-                warm=warm,
-            )
+        start = Start(
+            arguments=arguments,
+            work=Path(task.get("directory") or work),
+            environment=environment,
+            limits=assignment.limits,
+            mark=_mark(folder),
+            number=number,
+            places=self._folder.places,
+            group_name=f"{marks.name}-{number}",
+            user=user,
+            starter=self._starter,
+            has_groups=self._has_groups,
+            others=self._leaders,
+            warm=warm,
         )
+        needs = SandboxNeeds(assignment, folder, None if text.source is None else interpreter)
+        with self._sandboxes.entered(start, needs) as around:
+            spawned = spawn(around)
         self._leaders[spawned.tree.leader] = spawned.tree.process
         return spawned
 
@@ -514,6 +532,8 @@ class ProcessRunner(SlotRunner):
         """By a parent, if the task needs no more than a start: no other user, no limits, no files. None: by itself."""
         assignment, task = attempt.assignment, attempt.assignment.task
         if self._users is not None or not assignment.limits.is_free or text.files:
+            return None
+        if assignment.confinement.isolation is not Isolation.PROCESS:
             return None
         if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES:
             return None
@@ -607,7 +627,7 @@ class ProcessRunner(SlotRunner):
     # ---------------------------------------------------------------------------------------- watch
 
     def _watched(self, attempt: Attempt, tree: Tree) -> Watched | None:
-        limits = attempt.assignment.limits
+        limits = limits_around(attempt.assignment)
         if limits.is_free:
             return None
         grace = self._settings.kill_grace_seconds
@@ -706,7 +726,7 @@ class ProcessRunner(SlotRunner):
         if end.reason is not None:
             ending = attempt.ending_for(end.reason, attempt.started, end.ended)
         elif end.reaped is None:
-            ending = _unknown_ending(attempt, end.ended)
+            ending = unknown_ending(attempt, end.ended)
         else:
             ending = self._judge_status(attempt, end, end.reaped.status)
         return ending if end.usage is None else ending._replace(usage=end.usage)
@@ -715,6 +735,9 @@ class ProcessRunner(SlotRunner):
         """The ending by an exit status and the files of the task."""
         task, ended = attempt.assignment.task, end.ended
         tail = attempt.sink.tail.strip()
+        unbuilt = set_up_error(attempt.assignment, status, tail)
+        if unbuilt is not None:
+            return self._not_started(attempt.assignment, unbuilt)
         if end.is_foreign and not end.is_warm and status >= 0:
             fault = interpreter_fault(task, end.version, tail)
             if fault is not None:
@@ -726,7 +749,7 @@ class ProcessRunner(SlotRunner):
         what, reason, verdict = f"exit status {status}", "exit_code", Verdict.FAILED
         symptoms: tuple[str, ...] = ()
         if status < 0:
-            what, reason = f"ended by signal {_signal_name(-status)}", "signal"
+            what, reason = f"ended by signal {signal_name(-status)}", "signal"
         else:
             symptoms = (str(status), *(end.symptoms or b"").decode(errors="replace").split())
             if status == EXIT_INVALID:
@@ -766,25 +789,3 @@ def _usage(reaped: Reaped | None, watched: Watched | None = None) -> ResourceUsa
         cpu = max(cpu or 0.0, watched.cpu_seconds) if cpu is not None or watched.cpu_seconds else None
         memory = memory if watched.memory_bytes is None else watched.memory_bytes
     return None if cpu is None and memory is None else ResourceUsage(cpu, memory)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"number {number}"
-
-
-def _unknown_ending(attempt: Attempt, ended: float) -> Ending:
-    """The end of a task whose starter was killed meanwhile: its exit status is not known."""
-    error = "it ended, and its exit status is lost: the process that had started it was killed"
-    return Ending(Verdict.UNKNOWN, attempt.started, ended, OUTCOME_LOST, error)
-
-
-def _given_up(attempt: Attempt, pid: int, ended: float) -> Ending:
-    """End an attempt whose process could not be killed. No caller waits for the process, and a cancelled run is not
-    begun again."""
-    cancelled = attempt.trouble.done() and attempt.trouble.result() == "cancelled"
-    error = f"its process {pid} does not end although it was killed: it hangs inside the kernel"
-    verdict = Verdict.CANCELLED if cancelled else Verdict.FAILED
-    return Ending(verdict, attempt.started, ended, UNKILLABLE, error)

@@ -26,6 +26,7 @@ import structlog
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.limits import set_walls
+from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -83,6 +84,10 @@ class Start:
     """The processes that lead other tasks."""
     warm: WarmScript | None = None
     """None: a cold start."""
+    descriptors: Mapping[int, int] = field(default_factory=dict)
+    """Those of ours that the program gets beside its output, by their numbers there. Without a starter both are equal."""
+    is_sandboxed: bool = False
+    """The program is that of a sandbox, and the task is in it."""
 
     @property
     def groups(self) -> Sequence[int]:
@@ -104,6 +109,7 @@ class Start:
             has_groups=self.has_groups,
             all_stopped=all_stopped,
             others=self.others,
+            is_sandboxed=self.is_sandboxed,
         )
 
 
@@ -219,16 +225,21 @@ def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | N
             number=start.number,
             output=output,
             stdin=stdin,
+            descriptors=start.descriptors,
+            is_sandboxed=start.is_sandboxed,
         )
-    return subprocess.Popen(
+    opened = partial(
+        subprocess.Popen,
         arguments,
         stdin=subprocess.DEVNULL if stdin is None else stdin,
         stdout=output,
         stderr=output,
         cwd=start.work,
         env=start.environment,
+        pass_fds=tuple(start.descriptors.values()),
         start_new_session=True,
     )
+    return scoped(opened) if start.is_sandboxed else opened()
 
 
 def _mark(process: Process, start: Start) -> None:

@@ -194,9 +194,15 @@ class TaskStarter:
         number: int,
         output: int,
         stdin: int | None = None,
+        descriptors: Mapping[int, int] | None = None,
+        is_sandboxed: bool = False,
     ) -> StartedTask:
         """Start a task, with a new starter at once if one is lost. Raises `OSError` if it cannot be started, as
-        `subprocess` does; `StarterLost` if the starters keep ending."""
+        `subprocess` does; `StarterLost` if the starters keep ending.
+
+        `descriptors`: further ones of ours, by the numbers that they have there, above `OWN_DESCRIPTORS`.
+        `is_sandboxed`: it signals nothing outside, and reaches no abstract socket there, where the kernel can."""
+        further = descriptors or {}
         request = (
             "start",
             list(arguments),
@@ -206,11 +212,13 @@ class TaskStarter:
             user.gid,
             list(groups),
             number,
+            list(further),
+            is_sandboxed,
         )
-        descriptors = [output] if stdin is None else [output, stdin]
+        given = [output, *([] if stdin is None else [stdin]), *further.values()]
         for tries_left in reversed(range(START_TRIES)):
             try:
-                return self._start(request, descriptors)
+                return self._start(request, given)
             except StarterLost:
                 if tries_left == 0:
                     raise

@@ -1,7 +1,7 @@
 """The program that starts tasks as other users: `task_starter_program.py SOCKET [no-new-privileges]`.
 
-    in    length (4 bytes), marshalled ("start", …) with the descriptors of its report, its output and its input,
-          ("reap", pid), or ("stop", uid)
+    in    length (4 bytes), marshalled ("start", …) with the descriptors of its report, its output, its input (if it
+          has one) and those that its program asks for by their numbers, ("reap", pid), or ("stop", uid)
     out   length (4 bytes), marshalled answer
 
 The process that becomes a task reports to the executor itself, so that its start is known if this program is killed:
@@ -30,6 +30,7 @@ import sys
 
 TYPE_CHECKING = False  # that of `typing`, which nothing here needs
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 NO_NEW_PRIVILEGES = "no-new-privileges"
@@ -37,9 +38,14 @@ PR_SET_NO_NEW_PRIVS = 38
 RLIMIT_LOCKS = 10
 KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 """The number of this call of the kernel."""
+LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF = 444, 446
+LANDLOCK_SCOPES = 3
+"""Abstract sockets and signals."""
 KEYCTL_JOIN_SESSION_KEYRING = 1
 KEYCTL_SETPERM = 5
-MAX_DESCRIPTORS = 3
+MAX_DESCRIPTORS = 8
+OWN_DESCRIPTORS = 100
+"""All descriptors of this program are below it; those that a task asks for are not."""
 READ_BYTES = 1 << 16
 REPORT_BYTES = 1 << 12
 
@@ -47,8 +53,10 @@ REPORT_BYTES = 1 << 12
 class Starter:
     """Its children, and what is asked of it."""
 
-    def __init__(self, asker: _socket.socket) -> None:
+    def __init__(self, asker: _socket.socket, scope: "Callable[[], None] | None" = None) -> None:
+        """`scope`: lets a child that becomes a sandbox reach nothing outside of it."""
         self._asker = asker
+        self._scope = scope
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._children: set[int] = set()
 
@@ -95,12 +103,17 @@ class Starter:
         """The child: become the task."""
         report = _socket.socket(fileno=descriptors[0])
         try:
-            _, arguments, work, environment, uid, gid, groups, number = request
+            _, arguments, work, environment, uid, gid, groups, number, further, is_sandboxed = request
+            last = len(descriptors) - len(further)
             os.setsid()
-            os.dup2(descriptors[2] if len(descriptors) > 2 else self._nothing, 0)
+            os.dup2(descriptors[2] if last > 2 else self._nothing, 0)
+            for there, descriptor in zip(further, descriptors[last:], strict=True):
+                os.dup2(descriptor, there)
             os.dup2(descriptors[1], 1)
             os.dup2(descriptors[1], 2)
             _take_number(number)
+            if is_sandboxed and self._scope is not None:
+                self._scope()
             itself = os.pidfd_open(os.getpid())
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
@@ -232,6 +245,24 @@ def _leave_keyring() -> None:
         call(long(number), long(KEYCTL_SETPERM), long(keyring), long(0))
 
 
+def _scope() -> "Callable[[], None] | None":
+    """Let Landlock hold a child: it signals no process outside, and reaches no abstract socket there. None: the kernel
+    cannot. (`sandbox.landlock` does the same; this program stands alone.)"""
+    import ctypes
+
+    libc, long = ctypes.CDLL(None, use_errno=True), ctypes.c_long
+    attributes = b"".join(number.to_bytes(8, sys.byteorder) for number in (0, 0, LANDLOCK_SCOPES))
+    rules = libc.syscall(long(LANDLOCK_CREATE_RULESET), attributes, long(len(attributes)), long(0))
+    if rules < 0:
+        return None
+
+    def restrict() -> None:
+        if libc.syscall(long(LANDLOCK_RESTRICT_SELF), long(rules), long(0)) != 0:
+            raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+
+    return restrict
+
+
 def main() -> None:
     """Until the executor is gone."""
     if NO_NEW_PRIVILEGES in sys.argv[2:] and sys.platform.startswith("linux"):
@@ -242,9 +273,10 @@ def main() -> None:
     os.set_inheritable(asker.fileno(), False)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores them; tasks shall not
         _signal.signal(number, _signal.SIG_DFL)
+    scope = _scope() if sys.platform.startswith("linux") else None
     gc.freeze()
     try:
-        Starter(asker).serve()
+        Starter(asker, scope).serve()
     except (EOFError, ConnectionError):
         os._exit(0)
 

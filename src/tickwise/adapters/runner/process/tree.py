@@ -122,6 +122,8 @@ class Tree:
     """Lets all processes of its user stand still; None: they are our own user's, so we would too."""
     others: Mapping[int, Process] = field(default_factory=dict)
     """The processes that lead other tasks now. A session cannot be joined, so all of theirs are strangers."""
+    is_sandboxed: bool = False
+    """Its leader is that of a sandbox, and no part of the task: when it ends, the kernel kills all that is inside."""
 
     @property
     def leader(self) -> int:
@@ -374,7 +376,7 @@ def _kill_standing(tree: Tree) -> Look:
 
 
 def _term_sweep(tree: Tree) -> None:
-    """Ask those to end who have left the leader's process group, which was asked already."""
+    """Ask those to end who have left the leader's process group, which was asked already, unless it is a sandbox's."""
     outside = set()
     for pid in active_members(tree):
         with contextlib.suppress(ProcessLookupError):
@@ -386,7 +388,7 @@ def _term_sweep(tree: Tree) -> None:
 async def ask_tree(tree: Tree, end: asyncio.Future[None], *, threads: Executor, clock: Clock) -> None:
     """TERM for all of it. Returns when nothing of it lives; `end` is done when its leader is dead."""
     loop = asyncio.get_running_loop()
-    if tree.has_leader():
+    if tree.has_leader() and not tree.is_sandboxed:
         signal_group(tree.leader, signal.SIGTERM)
     await loop.run_in_executor(threads, _term_sweep, tree)
     await asyncio.wait({end})

@@ -1,0 +1,58 @@
+"""The command line of bubblewrap, for a plan.
+
+    bwrap --args N -- /bin/sh -c FIRST tickwise-task PROGRAM…
+              └── a file in memory: all options, and the environment of the task; nothing of them is in an argument
+
+    bwrap ──► /bin/sh, process 1 of the sandbox ──► the task, process 2
+
+Process 1 is a shell and not bubblewrap's own: the time and memory of a task reach the caller through it, and when it
+ends the kernel has ended all that is in the sandbox before bubblewrap itself ends. It ignores TERM, which process 1 does unless it
+says otherwise, and a task obeys it as outside. It waits for what loses its parent.
+
+Invariants: bubblewrap's own environment is empty, for process 1 would show it; no file descriptor but the output
+reaches the task.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tickwise.adapters.runner.process.sandbox.plan import SandboxPlan
+
+PROGRAM: Final = "bwrap"
+NEEDED_OPTIONS: Final = ("--args", "--disable-userns", "--size", "--perms", "--seccomp", "--remount-ro")
+"""`--disable-userns` is the youngest of them: bubblewrap 0.8."""
+FIRST: Final = 'exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit $?'
+"""Process 1. Its own words about a task that a signal ended are nobody's output."""
+SHELL: Final = "/bin/sh"
+NAME: Final = "tickwise-task"
+OWN_PROCESSES: Final = 2
+"""bubblewrap and process 1: beside those of a task."""
+SIGNAL_STATUS: Final = 128
+"""A status above this means that a signal ended the task."""
+ALWAYS: Final = (
+    "--unshare-all",
+    "--unshare-user",
+    "--disable-userns",
+    "--die-with-parent",
+    "--new-session",
+    "--as-pid-1",
+    "--cap-drop",
+    "ALL",
+)
+
+
+def command(program: str, options_descriptor: int, arguments: Sequence[str]) -> list[str]:
+    """The command line. `options_descriptor`: that of `options`, in the process that bubblewrap becomes."""
+    return [program, "--args", str(options_descriptor), "--", SHELL, "-c", FIRST, NAME, *arguments]
+
+
+def options(plan: SandboxPlan, environment: Mapping[str, str], filter_descriptor: int) -> bytes:
+    """The content of the file of options. `filter_descriptor`: that of the seccomp filter in the same process."""
+    words = [*ALWAYS, *(["--share-net"] if plan.shares_network else []), *plan.options()]
+    words += ["--seccomp", str(filter_descriptor)]
+    for name, value in environment.items():
+        words += ["--setenv", name, value]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
