@@ -1,1 +1,1 @@
-"""What a task can do to its machine at each level of isolation: attacks as data, and one runner that sends them as jobs."""
+"""What a task can do to its machine at each level of isolation: attacks as data, sent as jobs."""

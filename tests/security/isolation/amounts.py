@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import sys
@@ -49,7 +48,6 @@ def many_processes(host: Host) -> object:
     sandbox=stopped(f"{LIMIT}: `memory_bytes`"),
     job={"limits": {"memory_bytes": 128 * MEGABYTES}},
     ends=frozenset({"memory_limit", "signal", "exit_status"}),
-    quick=True,
 )
 def much_memory(host: Host) -> object:
     """Take a gigabyte of memory, where the job is limited to 128 MiB."""
@@ -125,7 +123,12 @@ def deaf_to_its_end(host: Host) -> object:
     return "ten seconds"
 
 
-@attack(AMOUNTS, process=UNLIMITED, sandbox=stopped("its /tmp has a size of its own"), quick=True)
+@attack(
+    AMOUNTS,
+    process=UNLIMITED,
+    sandbox=stopped("its /tmp has a size of its own"),
+    quick=True,
+)
 def much_in_tmp(host: Host) -> object:
     """Fill `/tmp`: 400 MiB."""
     return fill(f"/tmp/{host.token}", LARGE)
@@ -137,13 +140,17 @@ def much_in_shared_memory(host: Host) -> object:
     return fill(f"/dev/shm/{host.token}", LARGE)
 
 
-@attack(AMOUNTS, process=UNLIMITED, sandbox=reached("a work folder is on the executor's disk, unless a quota bounds it"))
+@attack(
+    AMOUNTS, process=UNLIMITED, sandbox=reached("a work folder is on the executor's disk, unless a quota bounds it")
+)
 def much_in_its_folder(host: Host) -> object:
     """Fill its work folder: 400 MiB."""
     return fill("much", LARGE)
 
 
-@attack(AMOUNTS, process=UNLIMITED, sandbox=reached("files without content are bounded by the memory of the task alone"))
+@attack(
+    AMOUNTS, process=UNLIMITED, sandbox=reached("files without content are bounded by the memory of the task alone")
+)
 def many_files(host: Host) -> object:
     """Make 20,000 files without content in `/tmp`."""
     folder = f"/tmp/{host.token}"
@@ -169,15 +176,14 @@ def many_open_files(host: Host) -> object:
     """Hold more open files than the executor's own hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    held = 0
+    held: list[int] = []
     try:
-        while held <= hard:
-            os.dup(1)
-            held += 1
-    except OSError as refusal:
-        if refusal.errno == errno.EMFILE and held <= hard:
-            raise
-    return held
+        while len(held) <= hard:
+            held.append(os.dup(1))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+    return len(held)
 
 
 def _is_long(look: Look) -> object:
@@ -191,6 +197,7 @@ def _is_long(look: Look) -> object:
     sandbox=stopped(f"{LIMIT}: `output_bytes`"),
     job={"limits": {"output_bytes": 65_536}},
     after=_is_long,
+    ends=frozenset({"output_limit"}),
     is_shown=False,
 )
 def much_output(host: Host) -> object:

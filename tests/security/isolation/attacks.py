@@ -5,16 +5,18 @@
         '''Read the password hashes of the machine, `/etc/shadow`.'''
         return read("/etc/shadow")
 
-The first sentence of the docstring is the column "tried" of the table. What the function returns is what it got; nothing,
-or an `OSError`, means that it was stopped. The text of the function is sent, behind that of `toolkit`.
+The first sentence of the docstring is the column "tried" of the table. What the function returns is what it got;
+nothing, or an `OSError`, means that it was stopped. The text of the function is sent, behind that of `toolkit`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import CodeType
 from typing import Any, Final, NamedTuple, Protocol
 
 from tests.security.isolation import toolkit
@@ -123,11 +125,8 @@ class Attack:
 
     def script(self, act: Act, host: Host) -> str:
         """What the task runs."""
-        import json
-
-        return "\n\n".join(
-            [inspect.getsource(toolkit), _text(act), f"run({act.__name__}, {json.dumps(host._asdict())!r})\n"]
-        )
+        call = f"run({act.__name__}, {json.dumps(host._asdict())!r})\n"
+        return "\n\n".join([inspect.getsource(toolkit), *_names(act), _text(act), call])
 
 
 def _text(act: Act) -> str:
@@ -135,6 +134,27 @@ def _text(act: Act) -> str:
     lines = inspect.getsource(act).splitlines(keepends=True)
     (begin, *_) = [place for place, line in enumerate(lines) if line.startswith("def ")]
     return "".join(lines[begin:])
+
+
+def _names(act: Act) -> list[str]:
+    """The constants and modules of its own module that the function uses, as statements."""
+    function = inspect.unwrap(act)
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    found = []
+    for name in sorted(names & vars(inspect.getmodule(act)).keys() - vars(toolkit).keys()):
+        value = getattr(inspect.getmodule(act), name)
+        if inspect.ismodule(value):
+            found.append(f"import {name}")
+        elif isinstance(value, int | str):
+            found.append(f"{name} = {value!r}")
+    return found
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
 
 
 ATTACKS: Final[dict[str, Attack]] = {}

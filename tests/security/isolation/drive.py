@@ -2,8 +2,8 @@
 
     unshare --net --mount -- python -m tests.security.isolation.drive --user root --level process --level sandbox
 
-The caller (`report`) starts it so: for root. `--user ordinary` starts `up` as the user `nobody`, whose tasks are `nobody`
-too. `--shown` has root do what the attacks do, without a scheduler: each gets what it wants there.
+The caller (`report`) starts it so, as root. `--user ordinary` starts `up` as the user `nobody`, whose tasks are
+`nobody` too. `--shown` has root do what the attacks do, without a scheduler: each gets what it wants there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import psutil
@@ -40,7 +41,7 @@ from tests.security.isolation.surroundings import (
 from tests.security.isolation.toolkit import Host
 from tests.support.local_up import ROOT, environment
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
-from tickwise.adapters.runner.process.task_users import TaskUser
+from tickwise.adapters.runner.process.task_users import TaskUser, UserArguments
 from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
 
 NOBODY: Final = TaskUser(65_534, 65_534, (), None, "nobody")
@@ -48,6 +49,8 @@ READY_SECONDS: Final = 60
 ENDED_SECONDS: Final = 90
 LOOK_SECONDS: Final = 0.1
 TERMINAL: Final = ("SUCCESS", "FAILED", "CANCELLED", "SKIPPED")
+OWN_MOUNTS: Final = ("unshare", "--mount", "--propagation", "private", "--")
+"""For what root shows: its mounts end with it."""
 NEIGHBOUR: Final = """
 import json, os, sys, threading
 with open("secret", "w") as file:
@@ -89,27 +92,26 @@ def _wait(seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def installation(user: str, more: Mapping[str, str]) -> Iterator[Installation]:
-    """`tickwise up`, of root with a database of its own, or of `nobody`."""
+def installation(user: str, *, has_database: bool) -> Iterator[Installation]:
+    """`tickwise up`, of root or of `nobody`, with the embedded database or with the store in memory."""
     is_root = user == "root"
     folder = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
     folder.chmod(0o755)
     data_dir, config = folder / "data", folder / "config"
     key, secret = secrets.token_hex(24), secrets.token_hex(12)
-    for place in (data_dir, config):
-        place.mkdir(mode=0o700)
+    for folder_of_its_own in (data_dir, config):
+        folder_of_its_own.mkdir(mode=0o700)
     (config / "secrets.toml").write_text(f'bootstrap_key = "{key}"\n')
     (config / "secrets.toml").chmod(0o600)
-    told = environment(
-        TICKWISE_CONFIG_LOCATION=str(config), TICKWISE_KILL_GRACE_SECONDS="1", PROBE_SECRET=secret, **more
-    )
-    program, options, arguments = sys.executable, [], {}
-    python = None
+    told = environment(TICKWISE_CONFIG_LOCATION=str(config), TICKWISE_KILL_GRACE_SECONDS="1", PROBE_SECRET=secret)
+    program, python = str(sys.executable), None
+    options = [] if has_database else ["--database", "memory://"]
+    arguments: UserArguments = {}
     if not is_root:
         for place in (data_dir, config, config / "secrets.toml"):
             os.chown(place, NOBODY.uid, NOBODY.gid)
         python = python_for(NOBODY)
-        program, options, arguments = python.program, ["--database", "memory://"], dict(NOBODY.arguments())
+        program, arguments = str(python.program), NOBODY.arguments()
         told |= {"HOME": str(data_dir), **environment_of(python)}
     command = [program, "-m", "tickwise", "up", "--data-dir", str(data_dir), "--port", "0", *options]
     with (folder / "log").open("wb") as log:
@@ -257,17 +259,19 @@ def _end(jobs: Jobs, begun: Begun, level: Isolation) -> Outcome:
     if run["status"] != "SUCCESS":
         if run.get("reason") in attack.ends:
             return Outcome(False, f"the run ended: {run['reason']}")
-        told = jobs.log(run["run_id"]).decode(errors="replace")[-1_500:]
-        return Outcome(None, f"{run['status']} {run.get('reason')} {run.get('error_message')}\n{told}")
+        log = jobs.log(run["run_id"]).decode(errors="replace")[-1_500:]
+        return Outcome(None, f"{run['status']} {run.get('reason')} {run.get('error_message')}\n{log}")
     if attack.then is not None:
         second = jobs.ended(_begin(jobs, attack, level, attack.then, host).job_id)
-        told = second["result"] or {"reached": None, "said": str(second)[:500]}
-        return Outcome(told["reached"], told["said"])
+        return _told(second["result"], str(second))
     if attack.after is not None:
         got = attack.after(AfterEnd(jobs, host, run))
         return Outcome(bool(got), repr(got)[:300] if got else "it got nothing")
-    told = run["result"] or {"reached": None, "said": f"no result: {jobs.log(run['run_id'])[-500:]!r}"}
-    return Outcome(told["reached"], told["said"])
+    return _told(run["result"], "it handed in no result")
+
+
+def _told(result: Mapping[str, Any] | None, otherwise: str) -> Outcome:
+    return Outcome(None, otherwise) if result is None else Outcome(result["reached"], result["said"])
 
 
 # ------------------------------------------------------------------------------------------ others
@@ -309,11 +313,11 @@ def _host(made: Installation, yard: Yard) -> Host:
     cluster = made.data_dir / "postgres"
     if (cluster / "LOCATION").exists():
         cluster = Path((cluster / "LOCATION").read_text().strip())
-    address = httpx2.URL(made.database_url) if made.database_url.startswith("postgresql") else None
+    sockets = parse_qs(urlsplit(made.database_url).query).get("host", [""])[0]
     return Host(
         token="", secret_backwards=made.secret[::-1], executor_pid=made.pid, data_dir=str(made.data_dir),
         config_file=str(made.config_file), password_file=str(cluster / "secret" / "password"),
-        database_port=(address.port or 5432) if address else 0, canary=yard.canary, public_file=str(yard.public_file),
+        database_socket=f"{sockets}/.s.PGSQL.5432", canary=yard.canary, public_file=str(yard.public_file),
         public_folder=str(yard.folder), public_socket=str(yard.public_socket), abstract_socket=yard.abstract_socket,
         service_port=SERVICE_PORT, loopback=LOOPBACK, metadata=METADATA, public_address=PUBLIC,
         public_address_6=PUBLIC_6, resolver=RESOLVER, neighbour_pid=neighbour_pid, neighbour_folder=neighbour_folder,
@@ -329,11 +333,16 @@ def shown(attacks: Sequence[Attack], host: Host) -> dict[str, Outcome]:
             script, result = Path(folder) / "script.py", Path(folder) / "result.json"
             script.write_text(attack.script(attack.act, host._replace(token=f"probe-{secrets.token_hex(6)}")))
             done = subprocess.run(
-                [sys.executable, str(script)], cwd=folder, env={**os.environ, "TICKWISE_RESULT_FILE": str(result)},
-                capture_output=True, text=True, check=False, timeout=ENDED_SECONDS,
-            )  # fmt: skip
-            told = json.loads(result.read_text()) if result.exists() else {"reached": None, "said": done.stderr[-500:]}
-            found[attack.name] = Outcome(told["reached"], told["said"])
+                [*OWN_MOUNTS, sys.executable, str(script)],
+                env={**os.environ, "TICKWISE_RESULT_FILE": str(result)},
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=ENDED_SECONDS,
+            )
+            told = json.loads(result.read_text()) if result.exists() else None
+            found[attack.name] = _told(told, done.stderr[-500:])
     return found
 
 
@@ -344,10 +353,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", choices=[*Isolation], type=Isolation, action="append", default=[])
     parser.add_argument("--name", action="append", default=[])
     parser.add_argument("--shown", action="store_true")
+    parser.add_argument("--without-database", action="store_true", help="what needs the embedded one is not tried")
     asked = parser.parse_args(words)
     chosen = [each for each in ALL if not asked.name or each.name in asked.name]
     told: dict[str, Any] = {}
-    with surroundings() as yard, installation(asked.user, {}) as made:
+    has_database = asked.user == "root" and not asked.without_database
+    with surroundings() as yard, installation(asked.user, has_database=has_database) as made:
         host = _host(made, yard)
         with made.client() as client:
             labels = {label for each in client.get("/executors").json() for label in each["labels"]}

@@ -12,13 +12,23 @@ OWNER = stopped("its owner alone may read it")
 CLOSED = stopped("the folders above it are closed to the task's user")
 
 
-@attack(FILES, process=stopped("it is root's"), sandbox=stopped("it is not mounted, or root's"), quick=True)
+@attack(
+    FILES,
+    process=stopped("it is root's"),
+    sandbox=stopped("it is not mounted, or root's"),
+    quick=True,
+)
 def password_hashes(host: Host) -> object:
     """Read the password hashes of the machine, `/etc/shadow`."""
     return read("/etc/shadow")
 
 
-@attack(FILES, process=reached("all users of the machine may read it"), sandbox=NOT_THERE, quick=True)
+@attack(
+    FILES,
+    process=reached("all users of the machine may read it"),
+    sandbox=NOT_THERE,
+    quick=True,
+)
 def public_file(host: Host) -> object:
     """Read a file below `/var` that all users of the machine may read."""
     return read(host.public_file) == host.canary.encode()
@@ -31,8 +41,11 @@ def home_of_root(host: Host) -> object:
 
 
 @attack(
-    FILES, process=CLOSED, ordinary=reached("it belongs to the task's own user"), sandbox=NOT_THERE, quick=True,
-)  # fmt: skip
+    FILES,
+    process=CLOSED,
+    ordinary=reached("it belongs to the task's own user"),
+    sandbox=NOT_THERE,
+)
 def admin_key(host: Host) -> object:
     """Read the admin key of the installation, `client.json` in the data folder."""
     return read(host.data_dir + "/client.json")
@@ -40,8 +53,9 @@ def admin_key(host: Host) -> object:
 
 @attack(FILES, process=CLOSED, ordinary=reached("it belongs to the task's own user"), sandbox=NOT_THERE)
 def data_folder(host: Host) -> object:
-    """List the data folder: scripts, outputs, work folders."""
-    return os.listdir(host.data_dir)
+    """List the data folder: keys, scripts, outputs."""
+    # In a sandbox its name may be there, as that of a folder above the task's own.
+    return set(os.listdir(host.data_dir)) - {"work"}
 
 
 @attack(FILES, process=OWNER, ordinary=reached("it belongs to the task's own user"), sandbox=NOT_THERE)
@@ -56,19 +70,35 @@ def database_password(host: Host) -> object:
     return read(host.password_file)
 
 
-@attack(FILES, process=CLOSED, ordinary=reached("both tasks are the same user"), sandbox=NOT_THERE, quick=True)
+@attack(
+    FILES,
+    process=CLOSED,
+    ordinary=reached("both tasks are the same user"),
+    sandbox=NOT_THERE,
+    quick=True,
+)
 def folder_of_a_stranger(host: Host) -> object:
     """Read a file in the work folder of a task of another namespace."""
     return read(host.stranger_folder + "/secret")
 
 
-@attack(FILES, process=reached("both tasks are the same user"), sandbox=NOT_THERE, quick=True)
+@attack(
+    FILES,
+    process=reached("both tasks are the same user"),
+    sandbox=NOT_THERE,
+    quick=True,
+)
 def folder_of_a_neighbour(host: Host) -> object:
     """Read a file in the work folder of another task of the same namespace."""
     return read(host.neighbour_folder + "/secret")
 
 
-@attack(FILES, process=stopped("it is root's"), sandbox=stopped("it is read-only, and root's"), quick=True)
+@attack(
+    FILES,
+    process=stopped("it is root's"),
+    sandbox=stopped("it is read-only, and root's"),
+    quick=True,
+)
 def system_folders(host: Host) -> object:
     """Write a program into `/usr/bin`, `/usr/local/bin` or `/bin`."""
     place = f"/{host.token}"
@@ -78,10 +108,10 @@ def system_folders(host: Host) -> object:
             os.unlink(folder + place)
         return folder
 
-    return first_of([lambda folder=folder: put(folder) for folder in ("/usr/bin", "/usr/local/bin", "/bin")])  # type: ignore[misc]  # a lambda with a default
+    return first_of(put, ("/usr/bin", "/usr/local/bin", "/bin"))
 
 
-@attack(FILES, process=stopped("they are root's"), sandbox=stopped("they are read-only, and root's"), quick=True)
+@attack(FILES, process=stopped("they are root's"), sandbox=stopped("they are read-only, and root's"))
 def configuration_of_the_machine(host: Host) -> object:
     """Write to `/etc`: to `passwd`, `hosts`, `ld.so.preload`, a line for cron."""
     places = ["/etc/passwd", "/etc/hosts", f"/etc/cron.d/{host.token}", f"/etc/{host.token}"]
@@ -94,7 +124,7 @@ def configuration_of_the_machine(host: Host) -> object:
             os.unlink(place)
         return place
 
-    return first_of([lambda place=place: opened(place) for place in places])  # type: ignore[misc]  # a lambda with a default
+    return first_of(opened, places)
 
 
 @attack(FILES, process=stopped("the packages are root's"), sandbox=stopped("they are read-only, and root's"))
@@ -134,14 +164,19 @@ def control_groups(host: Host) -> object:
 
     base = "/sys/fs/cgroup"
     folders = [base, *(f"{base}/{name}" for name in ("memory", "pids", "unified", "cpu"))]
-    return first_of([lambda folder=folder: make(folder) for folder in folders])  # type: ignore[misc]  # a lambda with a default
+    return first_of(make, folders)
 
 
-@attack(FILES, process=stopped("they are root's"), sandbox=stopped("they are read-only, and root's"), quick=True)
+@attack(
+    FILES,
+    process=stopped("they are root's"),
+    sandbox=stopped("they are read-only, and root's"),
+    quick=True,
+)
 def settings_of_the_kernel(host: Host) -> object:
     """Write to `/proc/sys`: the program that takes core dumps (`core_pattern`), or the one that loads modules."""
     places = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger")
-    return first_of([lambda place=place: os.open(place, os.O_WRONLY) for place in places])  # type: ignore[misc]  # a lambda with a default
+    return first_of(lambda place: os.open(place, os.O_WRONLY), places)
 
 
 @attack(FILES, process=reached("/sys describes the machine to all users"), sandbox=stopped("/sys is not mounted"))
@@ -150,8 +185,8 @@ def hardware(host: Host) -> object:
     return os.listdir("/sys/class/net")
 
 
-@attack(FILES, process=stopped("it is root's"), sandbox=stopped("/sys is not mounted"))
+@attack(FILES, process=stopped("it is root's"), sandbox=stopped("/sys is not mounted"), is_shown=False)
 def debugging_of_the_kernel(host: Host) -> object:
     """Read `/sys/kernel/debug` or trace the kernel through `/sys/kernel/tracing`."""
     folders = ("/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf", "/sys/firmware/efi/efivars")
-    return first_of([lambda folder=folder: os.listdir(folder) for folder in folders])  # type: ignore[misc]  # a lambda with a default
+    return first_of(os.listdir, folders)

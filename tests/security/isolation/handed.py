@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from tests.security.isolation.attacks import HANDED, Look, attack, stopped
@@ -27,10 +28,20 @@ def _has_lost(look: Look) -> object:
 
 
 def _is_misnamed(look: Look) -> object:
-    return [name for name in look.artefacts() if not name.isprintable() or name.startswith("/") or ".." in name.split("/")]
+    return [
+        name for name in look.artefacts() if not name.isprintable() or name.startswith("/") or ".." in name.split("/")
+    ]
 
 
-@attack(HANDED, process=PLAIN_FILE, sandbox=PLAIN_FILE, after=_has_result, tells=False, is_shown=False, quick=True)
+@attack(
+    HANDED,
+    process=PLAIN_FILE,
+    sandbox=PLAIN_FILE,
+    after=_has_result,
+    tells=False,
+    is_shown=False,
+    quick=True,
+)
 def result_by_a_symbolic_link(host: Host) -> object:
     """Hand in a symbolic link to the admin key as its result, for root's executor to read."""
     os.symlink(host.data_dir + "/client.json", os.environ["TICKWISE_RESULT_FILE"])
@@ -39,10 +50,9 @@ def result_by_a_symbolic_link(host: Host) -> object:
 
 @attack(HANDED, process=PLAIN_FILE, sandbox=PLAIN_FILE, after=_has_result, tells=False, is_shown=False)
 def result_by_a_hard_link(host: Host) -> object:
-    """Hand in a hard link to a file of its own, or of another, as its result."""
-    with open("other", "w") as file:
-        file.write('"linked"')
-    os.link("other", os.environ["TICKWISE_RESULT_FILE"])
+    """Hand in a hard link to a file of the machine as its result."""
+    with contextlib.suppress(OSError):
+        os.link(host.public_file, os.environ["TICKWISE_RESULT_FILE"])
     return None
 
 
@@ -57,8 +67,9 @@ def result_that_never_ends(host: Host) -> object:
 def result_that_is_a_folder(host: Host) -> object:
     """Hand in a folder, with a file in it, as its result."""
     os.mkdir(os.environ["TICKWISE_RESULT_FILE"])
-    with open(os.environ["TICKWISE_RESULT_FILE"] + "/file", "w"):
-        return None
+    with open(os.environ["TICKWISE_RESULT_FILE"] + "/file", "w") as file:
+        file.write("x")
+    return None
 
 
 @attack(HANDED, process=PLAIN_FILE, sandbox=PLAIN_FILE, after=_has_result, tells=False, is_shown=False)
@@ -72,7 +83,7 @@ def result_that_is_a_socket(host: Host) -> object:
     return None
 
 
-@attack(HANDED, process=NO_LINKS, sandbox=NO_LINKS, after=_has_canary, tells=False, is_shown=False, quick=True)
+@attack(HANDED, process=NO_LINKS, sandbox=NO_LINKS, after=_has_canary, tells=False, is_shown=False)
 def artefact_by_a_link(host: Host) -> object:
     """Leave symbolic links to a file of the machine, and to its folder, as artefacts."""
     os.symlink(host.public_file, "report.txt")
@@ -101,7 +112,17 @@ def artefact_that_changes(host: Host) -> object:
 @attack(HANDED, process=NAMES, sandbox=NAMES, after=_is_misnamed, tells=False, is_shown=False)
 def names_of_artefacts(host: Host) -> object:
     """Leave artefacts whose names hold dots, escapes, line breaks, codes for terminals or bytes that are no text."""
-    names = ("..%2f..%2fetc%2fpasswd", "...", "..\\..\\x", "a\nb", "\x1b]0;title\x07", "\u202egnp.exe", "CON", "-rf", "*")
+    names = (
+        "..%2f..%2fetc%2fpasswd",
+        "...",
+        "..\\..\\x",
+        "a\nb",
+        "\x1b]0;title\x07",
+        "\u202egnp.exe",
+        "CON",
+        "-rf",
+        "*",
+    )
     for name in names:
         with open(name, "w") as file:
             file.write("x")

@@ -10,7 +10,7 @@ import site
 import subprocess
 import sys
 
-from tests.security.isolation.attacks import LEFT, Look, attack, reached, stopped
+from tests.security.isolation.attacks import LEFT, Look, attack, depends, reached, stopped
 from tests.security.isolation.toolkit import Host, Refused, call, ignore, lasting, libc
 
 FOUND = stopped("a task ends with all that it started, found by groups and marks that it cannot shed")
@@ -21,7 +21,7 @@ def _lives(look: Look) -> object:
     return look.processes()
 
 
-@attack(LEFT, process=FOUND, sandbox=WITH_ITS_FIRST, after=_lives, is_shown=False, quick=True)
+@attack(LEFT, process=FOUND, sandbox=WITH_ITS_FIRST, after=_lives, is_shown=False)
 def own_session(host: Host) -> object:
     """Leave a process behind, in a session of its own (`setsid`)."""
     if os.fork() == 0:
@@ -80,8 +80,7 @@ def without_marks(host: Host) -> object:
 
 @attack(
     LEFT,
-    process=stopped("the programs that keep tasks for later are setuid or refuse users without a name"),
-    ordinary=reached("a user may have a crontab, where the machine has cron"),
+    process=depends("whether the machine has such programs, and lets this user have them start something"),
     sandbox=stopped("neither the folders nor the sockets of cron, at or systemd are there"),
     is_shown=False,
 )
@@ -105,8 +104,14 @@ def _in_tmp(host: Host) -> object:
     return os.path.exists(f"/tmp/{host.token}") and f"/tmp/{host.token}"
 
 
-@attack(LEFT, process=reached("/tmp is everybody's"), sandbox=stopped("each task has a /tmp of its own"), then=_in_tmp,
-        is_shown=False, quick=True)  # fmt: skip
+@attack(
+    LEFT,
+    process=reached("/tmp is everybody's"),
+    sandbox=stopped("each task has a /tmp of its own"),
+    then=_in_tmp,
+    is_shown=False,
+    quick=True,
+)
 def file_in_tmp(host: Host) -> object:
     """Leave a file in `/tmp` for the next task of the namespace."""
     with open(f"/tmp/{host.token}", "w"):
@@ -117,8 +122,13 @@ def _in_shared_memory(host: Host) -> object:
     return os.path.exists(f"/dev/shm/{host.token}") and f"/dev/shm/{host.token}"
 
 
-@attack(LEFT, process=reached("/dev/shm is everybody's"), sandbox=stopped("each task has a /dev/shm of its own"),
-        then=_in_shared_memory, is_shown=False)  # fmt: skip
+@attack(
+    LEFT,
+    process=reached("/dev/shm is everybody's"),
+    sandbox=stopped("each task has a /dev/shm of its own"),
+    then=_in_shared_memory,
+    is_shown=False,
+)
 def file_in_shared_memory(host: Host) -> object:
     """Leave a file in `/dev/shm` for the next task of the namespace."""
     with open(f"/dev/shm/{host.token}", "w"):
@@ -130,24 +140,33 @@ def _segment(host: Host) -> object:
     return libc.shmctl(identity, 0, None) == 0 and identity
 
 
-@attack(LEFT, process=reached("messages between processes belong to the user"), sandbox=stopped("its own such messages (IPC)"),
-        then=_segment, is_shown=False)  # fmt: skip
+@attack(
+    LEFT,
+    process=reached("messages between processes belong to the user"),
+    sandbox=stopped("its own such messages (IPC)"),
+    then=_segment,
+    is_shown=False,
+)
 def shared_memory(host: Host) -> object:
     """Leave a piece of shared memory (System V) for the next task of the namespace."""
     return call("shmget", int(host.token[-6:], 16) + 1, 4096, 0o1600)
 
 
 def _is_imported(host: Host) -> object:
-    return getattr(builtins, "planted", None) or ("planted" in os.environ and os.environ["planted"])
+    return getattr(builtins, "planted", None) or os.environ.get("PLANTED")
 
 
-@attack(LEFT, process=stopped("each task is a fork of an interpreter that has run no script"),
-        sandbox=stopped("each task is a fork of an interpreter that has run no script"), then=_is_imported, is_shown=False,
-        quick=True)  # fmt: skip
+@attack(
+    LEFT,
+    process=stopped("each task is a fork of an interpreter that has run no script"),
+    sandbox=stopped("each task is a fork of an interpreter that has run no script"),
+    then=_is_imported,
+    is_shown=False,
+)
 def changed_interpreter(host: Host) -> object:
     """Change a module, a variable and the path of the warm interpreter that scripts are forked from."""
     builtins.planted = host.token  # type: ignore[attr-defined]  # what an attack plants
-    os.environ["planted"] = host.token
+    os.environ["PLANTED"] = host.token
     os.environ["LD_PRELOAD"] = "/tmp/planted.so"
     sys.path.insert(0, "/tmp/planted")
     sys.modules["json"].planted = host.token  # type: ignore[attr-defined]  # what an attack plants
@@ -182,9 +201,13 @@ def _key(host: Host) -> object:
     return call("keyctl", 10, -4, b"user", host.token.encode(), 0)
 
 
-@attack(LEFT, process=reached("the keyring of a user is that of all its processes"), sandbox=stopped("`add_key` is refused"),
-        then=_key, is_shown=False)  # fmt: skip
+@attack(
+    LEFT,
+    process=reached("the keyring of a user is that of all its processes"),
+    sandbox=stopped("`add_key` is refused"),
+    then=_key,
+    is_shown=False,
+)
 def key_in_the_kernel(host: Host) -> object:
     """Leave a key in the keyring of its user for the next task of the namespace."""
     return call("add_key", b"user", host.token.encode(), b"secret", 6, -4)
-

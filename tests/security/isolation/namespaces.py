@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+from functools import partial
 
 from tests.security.isolation.attacks import NAMESPACES, attack, depends, stopped
 from tests.security.isolation.toolkit import (
@@ -14,7 +16,6 @@ from tests.security.isolation.toolkit import (
     handle,
     in_child,
     permitted,
-    struct,
 )
 
 NEEDS_ROOT = stopped("it needs a capability")
@@ -22,7 +23,12 @@ FILTERED = stopped("the call is refused, and it needs a capability")
 USER_NAMESPACES = depends("whether users may make user namespaces: most machines let them")
 
 
-@attack(NAMESPACES, process=NEEDS_ROOT, sandbox=FILTERED, quick=True)
+@attack(
+    NAMESPACES,
+    process=NEEDS_ROOT,
+    sandbox=FILTERED,
+    quick=True,
+)
 def new_mount(host: Host) -> object:
     """Mount a file system over its own folder."""
     os.mkdir("place")
@@ -45,17 +51,15 @@ def remount_for_writing(host: Host) -> object:
 @attack(NAMESPACES, process=NEEDS_ROOT, sandbox=FILTERED)
 def unmount(host: Host) -> object:
     """Take a mount away, to see what is below it."""
-    return in_child(lambda: permitted("umount2", b"place-that-is-none", 0))
+    return in_child(lambda: permitted("umount2", b"/", 0))
 
 
 @attack(NAMESPACES, process=NEEDS_ROOT, sandbox=FILTERED)
 def new_mount_interface(host: Host) -> object:
     """Mount by the calls of the newer interface: `fsopen`, `open_tree`, `move_mount`."""
 
-    def cloned() -> str:
-        return permitted("open_tree", -100, b"/", 1)
-
-    return in_child(lambda: first_of([lambda: permitted("fsopen", b"tmpfs", 0), cloned]))
+    calls = (("fsopen", b"tmpfs", 0), ("open_tree", -100, b"/", 1))
+    return in_child(lambda: first_of(lambda each: permitted(*each), calls))
 
 
 @attack(NAMESPACES, process=NEEDS_ROOT, sandbox=FILTERED)
@@ -68,11 +72,21 @@ def another_root(host: Host) -> object:
 def change_of_root(host: Host) -> object:
     """Leave its root folder by a second one inside (`chroot`)."""
     os.mkdir("place")
-    return in_child(lambda: os.chroot("place") or "inside")
+
+    def changed() -> str:
+        os.chroot("place")
+        return "inside"
+
+    return in_child(changed)
 
 
-@attack(NAMESPACES, process=stopped("it is another user's"), ordinary=stopped("no role can be looked into"),
-        sandbox=stopped("that process is not there"), quick=True)  # fmt: skip
+@attack(
+    NAMESPACES,
+    process=stopped("it is another user's"),
+    ordinary=stopped("no role can be looked into"),
+    sandbox=stopped("that process is not there"),
+    quick=True,
+)
 def namespaces_of_the_executor(host: Host) -> object:
     """Enter the namespaces of the executor, by `/proc/PID/ns` and by a descriptor of its process."""
 
@@ -82,11 +96,15 @@ def namespaces_of_the_executor(host: Host) -> object:
     def by_process() -> str:
         return permitted("setns", os.pidfd_open(host.executor_pid), NEW_NAMESPACES["mount"] | NEW_NAMESPACES["net"])
 
-    return in_child(lambda: first_of([by_process, by_file]))
+    return in_child(lambda: first_of(lambda act: act(), (by_process, by_file)))
 
 
-@attack(NAMESPACES, process=USER_NAMESPACES, sandbox=stopped("`unshare` is refused, and no further one may be made"),
-        quick=True)  # fmt: skip
+@attack(
+    NAMESPACES,
+    process=USER_NAMESPACES,
+    sandbox=stopped("`unshare` is refused, and no further one may be made"),
+    quick=True,
+)
 def user_namespace(host: Host) -> object:
     """Make a user namespace of its own, in which it is root (`unshare`)."""
     return in_child(lambda: call("unshare", NEW_NAMESPACES["user"]) == 0)
@@ -137,7 +155,10 @@ def nested_user_namespaces(host: Host) -> object:
 
     def nested() -> int:
         for _ in range(30):
+            uid = os.getuid()
             call("unshare", NEW_NAMESPACES["user"])
+            with open("/proc/self/uid_map", "w") as file:
+                file.write(f"0 {uid} 1")
         return 30
 
     return in_child(nested)
@@ -151,7 +172,7 @@ def other_namespaces(host: Host) -> object:
     for kind in ("mount", "pid", "net", "ipc", "uts", "cgroup", "time"):
         number = NEW_NAMESPACES[kind]
         try:
-            if in_child(lambda number=number: call("unshare", number) == 0):  # type: ignore[misc]  # a lambda with a default
+            if in_child(partial(call, "unshare", number)) is None:
                 found.append(kind)
         except OSError as refusal:
             last = refusal
@@ -162,12 +183,12 @@ def other_namespaces(host: Host) -> object:
 
 @attack(NAMESPACES, process=NEEDS_ROOT, sandbox=NEEDS_ROOT)
 def file_by_its_handle(host: Host) -> object:
-    """Open a file of the machine by its number instead of its name (`open_by_handle_at`), as containers were left once."""
+    """Open a file of the machine by its number instead of its name (`open_by_handle_at`)."""
     where = os.open(".", os.O_RDONLY)
     return permitted("open_by_handle_at", where, handle(8), os.O_RDONLY)
 
 
-@attack(NAMESPACES, process=NEEDS_ROOT, sandbox=stopped("it needs a capability, and devices do not work there"), quick=True)
+@attack(NAMESPACES, process=NEEDS_ROOT, sandbox=stopped("it needs a capability, and devices do not work there"))
 def device_node(host: Host) -> object:
     """Make a device of its own for the memory of the machine (`mknod`)."""
     os.mknod("memory", 0o020600, os.makedev(1, 1))
@@ -178,12 +199,11 @@ def device_node(host: Host) -> object:
 @attack(NAMESPACES, process=stopped("there is none"), sandbox=stopped("the former root is unmounted"), is_shown=False)
 def former_root(host: Host) -> object:
     """Find the root folder of the machine under the name that the program which made the sandbox had for it."""
-    return first_of([lambda place=place: os.listdir(place) for place in ("/oldroot", "/newroot", "/.old", "/proc/1/root/oldroot")])  # type: ignore[misc]  # a lambda with a default
+    return first_of(os.listdir, ("/oldroot", "/newroot", "/.old", "/proc/1/root/oldroot"))
 
 
 @attack(NAMESPACES, process=stopped("it needs a capability"), sandbox=stopped("it needs a capability"))
 def name_of_the_machine(host: Host) -> object:
     """Give the machine another name (`sethostname`, `setdomainname`). (The one that it has.)"""
     name = os.uname().nodename.encode()
-    return first_of([lambda: permitted("sethostname", name, len(name)), lambda: permitted("setdomainname", None, -1)])
-
+    return first_of(lambda each: permitted(*each), (("sethostname", name, len(name)), ("setdomainname", None, -1)))

