@@ -206,6 +206,7 @@ def _translate(file: _File, line: _Line) -> Translation:
         **times.words,
         "timezone": _zone(file, times, changes),
         "task": shell_task([wrap(command)]),
+        "isolation": "process",
         "max_retries": 0,
         "overlap": times.words.get("overlap", "skip" if flags and "s" in flags.group(1) else "allow"),
         "misfire": {"grace_seconds": GRACE_SECONDS, "mode": "skip"},
