@@ -50,7 +50,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
     queue = DEFAULT_QUEUE if body.queue is UNSET else body.queue or DEFAULT_QUEUE
-    confined = confine(body, task.kind, scene.serving, queue, who.namespace)
+    confined = confine(body, task.kind, scene.serving if scene.sandboxes else None, queue, who.namespace)
     own_lane = lane(body, task, scene.serving.functions, confined=confined.labels)
     missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)

@@ -216,6 +216,7 @@ class ProcessRunner(SlotRunner):
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        self._labels = (*self._labels, *self._sandboxes.labels)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -272,7 +273,7 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         if self._starts.pause_left_seconds() > 0.0:
             return ()
-        return (*super().labels(), *self._sandboxes.labels)
+        return self._labels
 
     def prepare(self, assignment: Assignment) -> None:
         """See `PreparingRunner`: build the environment that a script declares. A stored script is prepared if the task
