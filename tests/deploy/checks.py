@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.deploy import gateway, image
+from tests.deploy import gateway, image, sandbox_calls
 from tests.deploy.alarms import run as run_alarms
 from tests.deploy.cluster import cluster
 from tests.deploy.files import CHART, COMPOSE, DEPLOY, UNITS, owners
@@ -26,6 +26,8 @@ from tests.support.certificates import make as make_certificate
 
 MAX_EXPOSURE: Final = 2.0
 """Of `systemd-analyze security`, from 0 to 10; 2 is what it calls good."""
+MAX_EXPOSURE_WITH_SANDBOXES: Final = 3.0
+"""Of the unit of executors: it may make namespaces, which the sandboxes of tasks need (docs/how-to/sandbox.md)."""
 IMAGES: Final = ("tickwise", "nginx", "postgres", "kafka", "redis", "prometheus", "grafana")
 """Each has a variable in the compose file by which it is named otherwise."""
 NAMESPACE: Final = "restricted"
@@ -188,6 +190,7 @@ async def chart() -> str:
     _check_secrets(everything)
     _check_policies(everything)
     _check_parts(everything)
+    _check_sandboxes(everything)
     (job,) = [_pod(each) for each in everything if each["kind"] == "Job"]
     assert job is not None
     _check_database_roles(
@@ -277,6 +280,33 @@ def _check_parts(documents: list[dict[str, Any]]) -> None:
     assert not wrong, wrong
 
 
+SANDBOXED: Final[Mapping[str, Any]] = {
+    **PLAIN, "executors": {"default": {"sandbox": {"enabled": True}}},
+}  # fmt: skip
+
+
+def _check_sandboxes(usual: list[dict[str, Any]]) -> None:
+    """Pods are restricted, but for those of executors whose pool is to give sandboxes."""
+    helm = from_go("helm")
+    asked = [each for each in yaml.safe_load_all(rendered(helm, SANDBOXED)) if each]
+    for documents, opened in ((usual, set[str]()), (asked, {"executor-default"})):
+        for each in documents:
+            pod = _pod(each)
+            if pod is None:
+                continue
+            (container,) = pod["containers"]
+            rights = container["securityContext"]
+            component = each["metadata"]["labels"]["app.kubernetes.io/component"]
+            has_sandbox = component in opened
+            found = (rights.get("procMount"), rights["seccompProfile"]["type"], pod.get("hostUsers"))
+            assert found == (("Unmasked", "Unconfined", False) if has_sandbox else (None, "RuntimeDefault", None)), (
+                found
+            )
+            assert (False, ["ALL"]) == (rights["allowPrivilegeEscalation"], rights["capabilities"]["drop"]), component
+            told = {entry["name"]: entry.get("value") for entry in container["env"]}
+            assert told.get("TICKWISE_ISOLATION") == ("sandbox" if has_sandbox else None), told
+
+
 def _check_policies(documents: list[dict[str, Any]]) -> None:
     """Each pod has a policy; only the API is reached by clients, and only executors reach the world."""
     policies = {
@@ -335,10 +365,16 @@ async def units() -> str:
         # It complains and ends well all the same.
         assert answer.strip() == "", answer
         services = [copy for copy in copies if copy.suffix == ".service"]
-        threshold = f"--threshold={MAX_EXPOSURE * 10:.0f}"
         for service in services:
-            said([program, "security", "--offline=true", "--no-pager", threshold, service])
-    return f"systemd takes {len(copies)} units; none is more exposed than {MAX_EXPOSURE:g} of 10"
+            is_executor = service.name == "tickwise-executor.service"
+            most = MAX_EXPOSURE_WITH_SANDBOXES if is_executor else MAX_EXPOSURE
+            said([program, "security", "--offline=true", "--no-pager", f"--threshold={most * 10:.0f}", service])
+    calls = sandbox_calls.refused_by_unit(program)
+    assert not calls, f"the unit of executors refuses what bubblewrap calls: {', '.join(sorted(calls))}"
+    return (
+        f"systemd takes {len(copies)} units; none is more exposed than {MAX_EXPOSURE:g} of 10, that of executors than "
+        f"{MAX_EXPOSURE_WITH_SANDBOXES:g}; it refuses nothing that a sandbox is built with"
+    )
 
 
 async def users() -> str:

@@ -50,12 +50,19 @@ fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
+{{/* Given the `sandbox` of a pool of executors; an empty one elsewhere. */}}
 {{- define "tickwise.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 runAsNonRoot: true
 capabilities: {drop: [ALL]}
-seccompProfile: {type: RuntimeDefault}
+seccompProfile: {{ get . "seccompProfile" | default (dict "type" "RuntimeDefault") | toJson }}
+{{- if get . "enabled" }}
+procMount: Unmasked
+{{- with get . "appArmorProfile" }}
+appArmorProfile: {{ toJson . }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/*

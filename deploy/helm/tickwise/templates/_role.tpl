@@ -6,6 +6,8 @@ One role as a Deployment with its PodDisruptionBudget.
 {{- $root := .root -}}
 {{- $kind := .drains | ternary "executor" .name -}}
 {{- $name := printf "%s-%s" (include "tickwise.name" $root) .name -}}
+{{- $sandbox := and .drains (get .role "sandbox" | default dict) -}}
+{{- if not (get ($sandbox | default dict) "enabled") }}{{ $sandbox = dict }}{{ end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -53,6 +55,9 @@ spec:
       shareProcessNamespace: true
       {{- end }}
       terminationGracePeriodSeconds: {{ include "tickwise.grace" . }}
+      {{- if $sandbox }}
+      hostUsers: {{ $sandbox.hostUsers }}
+      {{- end }}
       securityContext:
         {{- include "tickwise.podSecurity" $root | nindent 8 }}
       containers:
@@ -71,6 +76,10 @@ spec:
             {{- end }}
             {{- if and .auth $root.Values.tokenKey.secret }}
             - {name: TICKWISE_TOKEN_KEY_FILE, value: /etc/tickwise-token/token.key}
+            {{- end }}
+            {{- if $sandbox }}
+            # It does not start on a node that gives no sandbox, and says why.
+            - {name: TICKWISE_ISOLATION, value: sandbox}
             {{- end }}
             {{- with .role.environment }}
             {{- toYaml . | nindent 12 }}
@@ -103,7 +112,7 @@ spec:
               exec: {command: [sleep, "5"]}
           {{- end }}
           securityContext:
-            {{- include "tickwise.containerSecurity" $root | nindent 12 }}
+            {{- include "tickwise.containerSecurity" (default dict $sandbox) | nindent 12 }}
           resources:
             {{- toYaml .role.resources | nindent 12 }}
           volumeMounts:
