@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
-from tickwise.documents.definition import Definition, Limits
+from tickwise.documents.definition import Definition, JudgedDefinition, Limits
 from tickwise.domain.accounts.run_as import RunAsUsers, refusal
 from tickwise.domain.confinement import (
     DESTINATIONS_MAX,
@@ -153,7 +153,7 @@ def _labels(found: Confinement, limits: Limits | None) -> tuple[str, ...]:
     return labels if memory is None else (*labels, *needed_of_memory(memory))
 
 
-def demand_of_job(definition: Definition) -> Demand | None:
+def demand_of_job(definition: Definition | JudgedDefinition) -> Demand | None:
     """The counted capacities that a run of this job holds; None: none."""
     return demand_of(definition.resources, definition.limits.memory_bytes)
 
