@@ -65,9 +65,9 @@ from tickwise.adapters.runner.process.parent.task_parents import (
 from tickwise.adapters.runner.process.python_gate import VERSION_FILE
 from tickwise.adapters.runner.process.python_launcher import SYMPTOMS_FILE
 from tickwise.adapters.runner.process.removal import remove_folder
+from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetworks
 from tickwise.adapters.runner.process.sandbox.prepared.pool import PreparedSandboxes
 from tickwise.adapters.runner.process.sandbox.prepared.starts import PreparedNeeds, PreparedStart, PreparedStarts
-from tickwise.adapters.runner.process.sandbox.network.task_networks import TaskNetworks
 from tickwise.adapters.runner.process.sandbox.sandboxes import (
     Sandboxes,
     SandboxNeeds,
