@@ -270,14 +270,24 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
         return None if self.traceparent is None else read_trace(self.traceparent, self.tracestate)
 
 
+class JudgedDefinition(msgspec.Struct, frozen=True):
+    """The part that the warnings about a job follow from: a list reads it of each of its jobs."""
+
+    task: msgspec.Raw
+    warnings: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+
+
 _encoder = msgspec.json.Encoder()
 _definitions = msgspec.json.Decoder(Definition)
 _plans = msgspec.json.Decoder(Plan)
 _works = msgspec.json.Decoder(Work)
+_judged = msgspec.json.Decoder(JudgedDefinition)
 
 decode_definition = _definitions.decode
 decode_plan = _plans.decode
 decode_work = _works.decode
+decode_judged = _judged.decode
 
 
 def encode_definition(definition: Definition) -> str:

@@ -159,6 +159,11 @@ class Environments(Protocol):
         """Make ready, and remove what killed builds left. Raises `Misconfigured` if the folder cannot be made."""
         ...
 
+    def share(self, demand: EnvironmentDemand) -> Environment | None:
+        """Hold the environment of this demand beside others of this process that began to hold it a moment ago. At
+        once: it looks at no disk. None: there are none, so `acquire` it."""
+        ...
+
     async def acquire(
         self, demand: EnvironmentDemand, output: Callable[[bytes], None]
     ) -> Environment | EnvironmentFailure:

@@ -57,6 +57,48 @@ async def test_slow_names_take_no_thread_of_the_loop(names: SlowNames) -> None:
     own.close()
 
 
+async def given_up(own: Lookups, hosts: list[str]) -> None:
+    """Ask for each of these, and wait for none."""
+    for host in hosts:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await own.addresses(host, 443)
+
+
+async def test_names_that_hang_leave_threads_to_others(names: SlowNames) -> None:
+    """Many at once; and once they were given up, any number of them."""
+    own = Lookups()
+    await given_up(own, [f"hangs {number}" for number in range(THREADS - 1)])
+    async with asyncio.timeout(10):
+        assert ANSWER == await own.addresses("quick", 443)
+    names.answers.set()
+    await all_done(own)
+    names.answers.clear()
+    await given_up(own, [f"hangs {number}" for number in range(THREADS - 1)])
+    await given_up(own, [f"others {number}" for number in range(THREADS - 1)])
+    async with asyncio.timeout(10):
+        assert ANSWER == await own.addresses("quick", 443)
+    names.answers.set()
+    own.close()
+
+
+async def test_a_name_that_answers_in_time_is_slow_no_more(names: SlowNames) -> None:
+    """Nor is one that answers that it has no address: it is an answer."""
+    own = Lookups()
+    await given_up(own, ["slow"])
+    names.answers.set()
+    await all_done(own)
+    assert {"slow"} == own._slow
+    assert ANSWER == await own.addresses("slow", 443)
+    assert set() == own._slow
+    own.close()
+
+
+async def all_done(own: Lookups) -> None:
+    """Until nothing is looked up any more."""
+    await asyncio.gather(*map(asyncio.wrap_future, [*own._running.values()]))
+
+
 async def test_one_who_gives_up_leaves_the_answer_to_others(names: SlowNames) -> None:
     """Who asks while it is looked up gets that answer, or a new one once it is there."""
     own = Lookups()

@@ -14,6 +14,7 @@ from tickwise.domain.decision import SkipReason, TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import run_id
 from tickwise.ports.store import ClaimRequest, NewSkip, OccurrenceMove
+from tickwise.testing.factories import outcome
 
 HOURLY = {"cron": "0 * * * *"}
 AT_NINE = START + HOUR
@@ -144,6 +145,33 @@ async def test_a_run_that_nobody_alive_could_take(here: Scene, job: Any, first: 
     assert ["late_not_offered"] == [cause["code"] for cause in found["causes"]]
     await here.finish(number, claims)
     assert "late_not_offered" == (await here.explain(job_id, "09:00:00"))["code"]
+
+
+@pytest.mark.parametrize(
+    ("first", "because"),
+    [
+        ({}, "no executor with the queue 'reports' was alive until 2027-01-15 09:10 (UTC)"),
+        (None, "no executor was alive until 2027-01-15 09:10 (UTC)"),
+        ({"queues": ("reports",)}, ""),
+    ],
+)
+async def test_a_run_that_expired_because_nobody_could_take_it(here: Scene, first: Any, because: str) -> None:
+    """The queue that no executor served is named; nothing is claimed where one did."""
+    job_id = await here.create(**HOURLY, queue="reports", start_deadline_seconds=60)
+    if first is not None:
+        await here.join(**first)
+    await here.schedule(HOUR + 600)
+    late = await here.join(queues=("reports",))
+    [claimed] = await here.take(late, queues=("reports",))
+    error = "no executor could start it in time: it waited 600 s, and its deadline is 60 s (start_deadline_seconds)"
+    ended = here.clock.now()
+    skip = outcome(claimed, RunState.SKIPPED, started=0.0, ended=ended, reason=SkipReason.EXPIRED.value, error=error)
+    assert [] == list(await here.store.attempts.finish(late, [skip]))
+    found = await here.explain(job_id, "09:00:00")
+    assert "skipped_expired" == found["code"]
+    assert error in found["sentence"]
+    assert because in found["sentence"]
+    assert bool(because) == ("no executor with" in found["sentence"] or "no executor was" in found["sentence"])
 
 
 def _all_of(number: int, then: Any) -> ClaimRequest:

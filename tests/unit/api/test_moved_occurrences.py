@@ -191,7 +191,7 @@ async def test_an_occurrence_that_a_schedule_names_again_in_a_pause_stays_within
 @pytest.mark.parametrize(("action", "body"), [("skipNext", {}), ("snooze", {"until": "2027-01-20T00:00:00Z"})])
 async def test_there_must_be_an_occurrence_to_move(here: World, action: str, body: dict[str, Any]) -> None:
     """409 with a code for each reason why there is none."""
-    await calendar(here, "off", Dates(date(2027, 1, 15), date(2027, 1, 15)))
+    await calendar(here, "off", Dates(date(2027, 1, 15), date(9000, 12, 31)))
     once = await create(here, at="2027-01-15T09:00:00Z")
     over = await create(here, cron="0 * * * *", end_at="2027-01-15T08:30:00Z")
     paused = await create(here, cron="0 * * * *")
@@ -238,15 +238,55 @@ async def test_what_was_held_back_and_snoozed_begins_no_earlier(here: World) -> 
     assert [(snoozed["run_id"], "2027-01-15T15:00:00Z")] == [(run["run_id"], run["due_time"]) for run in runs]
 
 
-async def test_what_is_held_back_to_be_skipped_cannot_be_moved(here: World) -> None:
-    """It would not run anyway, as little as one that is not decided yet."""
+async def test_what_is_held_back_to_be_skipped_is_passed_over(here: World) -> None:
+    """It would not run anyway, as little as one that is not decided yet: the first behind it is moved."""
     await calendar(here, "off", Dates(date(2027, 1, 15), date(2027, 1, 15)))
     job_id = await create(here, cron="* * * * * *", calendars=[{"name": "off"}])
     held = TimerState(START + 16 * 3_600, START + 1, Hold.CALENDAR)
     async with taken(here.store, FireRequest(horizon_seconds=2, limit=10)) as batch:
         await batch.commit([Fire(UUID(job_id), START + 1, held, ())])
-    answer = await here.client.post(f"{API}/jobs/{job_id}/snooze", json={"until": "2027-01-20T00:00:00Z"})
-    assert (409, "occurrence_closed") == (answer.status_code, answer.json()["code"])
+    snoozed = await post(here, f"/jobs/{job_id}/snooze", until="2027-01-20T00:00:00Z")
+    assert ("2027-01-16T00:00:00Z", "2027-01-20T00:00:00Z") == (snoozed["nominal_time"], snoozed["due_time"])
+    record = await get(here, f"/runs/{run_id(UUID(job_id), START + 1)}")
+    assert ("SKIPPED", "calendar", 57_599) == (record["status"], record["reason"], record["occurrences"])
+    assert TimerState(START + 16 * 3_600 + 1, fired=1) == (await stored(here, job_id)).timer
+
+
+async def test_the_next_occurrence_is_the_first_that_calendars_let_run(here: World) -> None:
+    """Those before it go on record with it, each closure once, for its own reason; the preview named the same."""
+    await calendar(here, "weekends", WEEKENDS)
+    await calendar(here, "monday", Dates(date(2027, 1, 18), date(2027, 1, 18)))
+    job_id = await create(here, cron="0 7 * * *", calendars=[{"name": "weekends"}, {"name": "monday"}])
+    fires = (await get(here, f"/jobs/{job_id}/preview"))["fires"]
+    named = next(fire["due"] for fire in fires if fire["due"] is not None)
+    skipped = await post(here, f"/jobs/{job_id}/skipNext", reason="release")
+    assert ("2027-01-19T07:00:00Z", named) == (skipped["nominal_time"], skipped["nominal_time"])
+    runs = await get(here, f"/jobs/{job_id}/runs?status=SKIPPED")
+    assert [
+        ("2027-01-16T07:00:00Z", "calendar", 1),
+        ("2027-01-17T07:00:00Z", "calendar", 1),
+        ("2027-01-18T07:00:00Z", "calendar", 1),
+        ("2027-01-19T07:00:00Z", "requested", 1),
+    ] == sorted((run["nominal_time"], run["reason"], run["occurrences"]) for run in runs)
+    assert "2027-01-20T07:00:00Z" == (await get(here, f"/jobs/{job_id}"))["next_run_at"]
+
+
+async def test_a_closed_occurrence_that_is_named_is_not_skipped(here: World) -> None:
+    """It would not run anyway, and nothing goes on record; one that is past is not the next."""
+    await calendar(here, "weekends", WEEKENDS)
+    job_id = await create(here, cron="0 7 * * *", calendars=[{"name": "weekends"}])
+    path = f"{API}/jobs/{job_id}/skipNext"
+    codes = []
+    for named in ("2027-01-16T07:00:00Z", "2027-01-17T07:00:00Z", "2027-01-14T07:00:00Z", "2027-01-19T07:00:00Z"):
+        answer = await here.client.post(path, json={"occurrence": named})
+        codes.append((answer.status_code, answer.json()["code"]))
+    closed, other = (409, "occurrence_closed"), (409, "occurrence_not_next")
+    assert [closed, closed, other, other] == codes
+    assert [] == await get(here, f"/jobs/{job_id}/runs")
+    assert (
+        "2027-01-18T07:00:00Z"
+        == (await post(here, f"/jobs/{job_id}/skipNext", occurrence="2027-01-18T07:00:00Z"))["nominal_time"]
+    )
 
 
 # ------------------------------------------------------------------------------------------ backfill

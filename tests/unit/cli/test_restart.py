@@ -48,6 +48,10 @@ def test_the_next_one_has_the_options_of_the_one_before() -> None:
     """As far as they were options, and no others are given."""
     assert {"--port": 8471, "--host": None} == options_again(RUNNING, {"--port": None, "--host": None})
     assert {"--port": 1, "--host": "::1"} == options_again(RUNNING, {"--port": 1, "--host": "::1"})
+    queues = Described("queues", "default,reports", "--queues", "")
+    serving = replace(RUNNING, settings=(*EMBEDDED, queues[:3]))
+    assert {"--queues": "default,reports"} == options_again(serving, {"--queues": None})
+    assert {"--queues": "mail"} == options_again(serving, {"--queues": "mail"})
 
 
 def test_the_next_one_has_the_database_of_the_one_before() -> None:

@@ -9,6 +9,9 @@ import pytest
 
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
+from tickwise.cli.overview.glance import Glance, as_json
+from tickwise.cli.overview.lines import status_lines
+from tickwise.cli.session import Session
 
 FORBIDDEN = Reply(403, {"code": "forbidden", "detail": "you need runs:read", "status": 403})
 JOB: dict[str, Any] = {
@@ -33,3 +36,41 @@ def test_jobs_are_listed_to_a_caller_that_may_see_no_runs(capsys: pytest.Capture
     with serving(Reply(200, [JOB]), FORBIDDEN) as server:
         assert 0 == main(["jobs", "list", "--columns", "name,last_run", "--url", server.url, "--api-key", "k"])
     assert ["NAME     LAST RUN", "nightly  –"] == capsys.readouterr().out.splitlines()
+
+
+EXECUTOR: dict[str, Any] = {
+    "executor_id": "1",
+    "name": "e",
+    "alive": True,
+    "queues": ["default"],
+    "slots": 4,
+    "held": 0,
+}
+
+
+def _late(queue: str) -> dict[str, Any]:
+    return {**JOB, "next_run_at": "2027-01-15T08:00:00Z", "queue": queue}
+
+
+@pytest.mark.parametrize(
+    ("executors", "queues", "said"),
+    [
+        ([EXECUTOR], ["reports", "default", "reports"], ["reports"]),
+        ([EXECUTOR], ["default"], []),
+        ([], ["reports"], []),
+    ],
+)
+def test_a_queue_of_a_late_job_that_nobody_serves_is_named(
+    executors: list[dict[str, Any]], queues: list[str], said: list[str]
+) -> None:
+    """With what starts one, once for each queue. Where no executor is active at all, that is said instead."""
+    found = Glance(
+        seen_at=1_800_000_100.0, since=1_800_000_000.0, running=[], more_running=False, failed=[], more_failed=False,
+        counts={}, late=[_late(queue) for queue in queues], held=[], stops=[], executors=executors, roles=[], names={},
+    )  # fmt: skip
+    lines = " ".join(" ".join(status_lines(Session(environ={}), found)).split())
+    for queue in {*queues, "default"}:
+        words = f"NO EXECUTOR serves the queue {queue}; start one: tickwise executor --queues {queue}"
+        assert (queue in said) == (words in lines), lines
+    assert (not executors) == ("NO EXECUTOR is active" in lines)
+    assert said == as_json(found)["unserved_queues"]

@@ -64,6 +64,8 @@ MAX_LOG_BYTES: Final = 256 << 10
 SHARED_SECONDS: Final = 1.0
 """For so long, attempts that overlap share one lock of an environment. Later ones look at the disk again."""
 MAX_SHARED: Final = 100
+MAX_KEYS: Final = 100
+"""Demands whose key is remembered: each script asks for its own, and they may hold a lock of 100 kB."""
 FORMAT: Final = 1
 """Part of each key: another number makes all environments anew."""
 MAX_DECLARED: Final = 200
@@ -172,6 +174,7 @@ class UvEnvironments:
         self._builds: dict[str, _RunningBuild] = {}
         self._shared: dict[str, SharedEnvironment] = {}
         """The last hold of each key, as long as it may be shared."""
+        self._keys: dict[EnvironmentDemand, str] = {}
         self._folder: EnvironmentFolder | None = None
         self._host: EnvironmentHost
         self._uv = self._program = Path()
@@ -184,6 +187,7 @@ class UvEnvironments:
     async def open(self, host: EnvironmentHost) -> None:
         """See `Environments`."""
         self._host = host
+        self._keys.clear()
         try:
             self._folder = await self._in_thread(EnvironmentFolder, host.root)
             await self._in_thread(self._folder.sweep)
@@ -220,14 +224,23 @@ class UvEnvironments:
 
     # ------------------------------------------------------------------------------------------ acquire
 
+    def share(self, demand: EnvironmentDemand) -> Environment | None:
+        """See `Environments`."""
+        shared = self._shared.get(self.key_of(demand))
+        held = None if shared is None else shared.joined(self._clock.monotonic())
+        if held is not None:
+            self._telemetry.environment_reused()
+        return held
+
     async def acquire(
         self, demand: EnvironmentDemand, output: Callable[[bytes], None]
     ) -> Environment | EnvironmentFailure:
         """See `Environments`."""
+        held = self.share(demand)
+        if held is not None:
+            return held
         key = self.key_of(demand)
-        shared = self._shared.get(key)
-        held = None if shared is None else shared.joined(self._clock.monotonic())
-        held = await self._hold(key) if held is None else held
+        held = await self._hold(key)
         if held is not None:
             self._telemetry.environment_reused()
             return held
@@ -255,9 +268,13 @@ class UvEnvironments:
     def key_of(self, demand: EnvironmentDemand) -> str:
         """The name of its environment: of equal demands on one platform and Python, the same. Another namespace has
         another one, so nothing that a namespace builds ever runs in a script of another."""
-        python = self._host.interpreter
-        facts = [FORMAT, *demand, *_PLATFORM, sys.version, str(python)]
-        return sha256(json.dumps(facts).encode()).hexdigest()[:40]
+        found = self._keys.get(demand)
+        if found is None:
+            facts = [FORMAT, *demand, *_PLATFORM, sys.version, str(self._host.interpreter)]
+            if len(self._keys) >= MAX_KEYS:
+                self._keys.clear()
+            found = self._keys[demand] = sha256(json.dumps(facts).encode()).hexdigest()[:40]
+        return found
 
     async def _hold(self, key: str) -> SharedEnvironment | None:
         assert self._folder is not None

@@ -1,7 +1,11 @@
 """Look-ups of names in threads of their own: slow servers of names hold up nothing else of the process.
 
     name ──► is it being looked up? ──► its answer is awaited by all who ask
-                    └─ no ──► one of `THREADS` threads
+                    └─ no ──► given up before it was answered, the last time?
+                                  ├─ no ──► one of `THREADS` threads
+                                  └─ yes ─► one of `SLOW_THREADS`, until it is answered in time again
+
+So names that hang take the threads of other names once. After that they wait for each other, however many they are.
 
 Invariant: one name takes one thread at a time, however many ask, and also while nobody waits for it any more.
 """
@@ -13,8 +17,12 @@ import socket
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-THREADS: Final = 8
-"""Names that are looked up at once. A name that hangs takes one of them."""
+THREADS: Final = 64
+"""Names that are looked up at once. A thread begins when a name needs it: usually there are one or two."""
+SLOW_THREADS: Final = 8
+"""Of names that were given up before."""
+MAX_SLOW: Final = 10_000
+"""Names that are remembered as slow, some 1 MB; with more of them all are tried anew."""
 
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 
@@ -23,7 +31,9 @@ class Lookups:
     """Look-ups of the senders of one scheduler."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: dict[bool, ThreadPoolExecutor] = {}
+        """For slow names, and for the others."""
+        self._slow: set[str] = set()
         self._running: dict[tuple[str, int, int], Future[list[AddressInfo]]] = {}
 
     async def addresses(self, host: str, port: int, family: int = socket.AF_UNSPEC) -> list[AddressInfo]:
@@ -31,19 +41,38 @@ class Lookups:
         key = (host, port, family)
         running = self._running.get(key)
         if running is None:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tickwise-names")
-            running = self._threads.submit(_look_up, *key)
+            running = self._threads_for(host).submit(_look_up, *key)
             self._running[key] = running
             running.add_done_callback(lambda _: self._running.pop(key, None))
-        # Shielded: one who gives up does not take the answer from the others.
-        return await asyncio.shield(asyncio.wrap_future(running))
+        try:
+            # Shielded: one who gives up does not take the answer from the others.
+            found = await asyncio.shield(asyncio.wrap_future(running))
+        except asyncio.CancelledError:
+            self._note_slow(host)
+            raise
+        except OSError:
+            self._slow.discard(host)  # that it has no address is an answer, too
+            raise
+        self._slow.discard(host)
+        return found
+
+    def _threads_for(self, host: str) -> ThreadPoolExecutor:
+        is_slow = host in self._slow
+        if is_slow not in self._threads:
+            name = "tickwise-slow-names" if is_slow else "tickwise-names"
+            self._threads[is_slow] = ThreadPoolExecutor(SLOW_THREADS if is_slow else THREADS, thread_name_prefix=name)
+        return self._threads[is_slow]
+
+    def _note_slow(self, host: str) -> None:
+        if len(self._slow) >= MAX_SLOW:
+            self._slow.clear()
+        self._slow.add(host)
 
     def close(self) -> None:
         """Begin no further look-up."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
+        for threads in self._threads.values():
+            threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.clear()
 
 
 def _look_up(host: str, port: int, family: int) -> list[AddressInfo]:

@@ -30,6 +30,7 @@ from tickwise.api.merging import MERGE_PATCH, patched
 from tickwise.api.pending import PendingBatchView, PendingView, accepted, accepted_many
 from tickwise.api.problems import BatchRefused, Headers, ResultView, problem_of
 from tickwise.api.reading import JSON_TYPES, decode, field_names
+from tickwise.api.resources.job_pages import JobPages
 from tickwise.api.resources.runs import ENDING, Cursor, Limit, RunsOfJobQuery, check_alone, runs_page
 from tickwise.api.resources.written import JobWrittenView, check_tags, job_written, reads_jobs
 from tickwise.api.spelling import as_spelled
@@ -77,6 +78,7 @@ class _Told(msgspec.Struct):
 
 
 _told: Final = msgspec.json.Decoder(_Told).decode
+_pages: Final = JobPages()
 
 
 class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -105,6 +107,14 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    next_allowed: Annotated[
+        bool,
+        Meta(
+            description="`next_run_at` of jobs that recur is the first time that calendars, maintenance windows and "
+            "stops let run, and not the next one of the schedule; null: none that is near. It does not concern "
+            "`next_run_after` and `next_run_before`."
+        ),
+    ] = False
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET
 
@@ -263,9 +273,9 @@ async def jobs_list(call: Call) -> Reply:
     """A page of jobs, newest first."""
     said: JobsQuery = call.query
     if said.id_end is not UNSET:
-        check_alone(said, "id_end", "limit")
+        check_alone(said, "id_end", "limit", "next_allowed")
         ending = await call.control.jobs.ending_with(call.principal, said.id_end, said.limit)
-        return answer(200, await _views(call, ending))
+        return Reply(200, await _listed(call, ending))
     place = cursor_place(said.cursor)
     is_rest = place is not None and place.is_rest
     rows = await call.control.jobs.search(
@@ -290,13 +300,15 @@ async def jobs_list(call: Call) -> Reply:
         ),
     )
     goes_on = search_cursor(place_after(rows, said.limit, lambda row: row.listed, is_rest=is_rest))
-    return answer(200, await _views(call, rows[: said.limit]), headers=page_links(call, goes_on))
+    return Reply(200, await _listed(call, rows[: said.limit]), page_links(call, goes_on))
 
 
-async def _views(call: Call, rows: Sequence[JobRow]) -> list[JobView]:
+async def _listed(call: Call, rows: Sequence[JobRow]) -> bytes:
     """The jobs of a list."""
-    warnings = await call.control.jobs.warnings(call.principal, rows)
-    return list(map(job_view, rows, warnings))
+    query: JobsQuery = call.query
+    if query.next_allowed:
+        rows = await call.control.schedules.next_allowed(call.principal, rows)
+    return _pages.content(rows, await call.control.jobs.warnings(call.principal, rows))
 
 
 async def job_status(call: Call) -> Reply:

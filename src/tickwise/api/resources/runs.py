@@ -120,8 +120,8 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
         list[UUID],
         Meta(
             max_length=40,
-            description="The latest run of each of these jobs, without its error and result; may be given several "
-            "times. Goes alone.",
+            description="The latest run of each of these jobs, without its error and result; one that is yet to come "
+            "only if there is no other among the newest 5. May be given several times. Goes alone.",
         ),
     ] = []
 
@@ -191,8 +191,7 @@ async def runs_list(call: Call) -> Reply:
         return answer(200, [run_view(row) for row in found])
     if said.latest_of:
         check_alone(said, "latest_of", "limit")
-        latest = await call.control.runs.latest(call.principal, said.latest_of, 1)
-        return answer(200, [run_view(row) for rows in latest.values() for row in rows])
+        return answer(200, [run_view(row) for row in await call.control.runs.last(call.principal, said.latest_of)])
     return await runs_page(call, given(said.job_id))
 
 

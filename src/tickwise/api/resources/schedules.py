@@ -204,7 +204,8 @@ SCHEDULES: Final = (
         method="POST", path=f"{API}/jobs/{{job_id}}/skipNext", control=ScheduleService.skip_next,
         name="skipNext", tag="schedules",
         summary="Skip the next occurrence; the schedule stays (202: an executor holds it and was asked to give it up).",
-        description="Sent again, it skips the one after; `occurrence` names the one that is meant.",
+        description="Sent again, it skips the one after; `occurrence` names the one that is meant. Occurrences that "
+        "calendars, windows or stops skip anyway are passed over, and go on record with it.",
         handler=job_skip_next, body=SkipNextBody, optional_body=True, answers=(OccurrenceView,), further=(202,),
         refuses=(404, 409),
     ),

@@ -14,7 +14,7 @@ from tickwise.cli import bulk, confinement, job_fields, labels, moments, output,
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.completion import JOB
-from tickwise.cli.lookup.next_runs import next_run_of, with_next_runs
+from tickwise.cli.lookup.next_runs import next_run_of
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.lookup.standstill import wait_words, when_it_runs
 from tickwise.cli.pending import is_pending, taken_in
@@ -159,6 +159,8 @@ def list_jobs(
         work.blame(session, "?status", "--status", status.upper())
     query["schedule_type"] = query["schedule_type"] and query["schedule_type"].upper()
     work.blame(session, "?schedule_type", "--type", query["schedule_type"])
+    if not session.as_json:
+        query["next_allowed"] = "true"  # as people mean it: JSON has the job as the API tells it
     if everything:
         found, more = list(chain.from_iterable(session.client.pages("/jobs", {**query, "limit": 500}))), None
     else:
@@ -167,7 +169,7 @@ def list_jobs(
         session.show_json(found)
         return
     empty = "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
-    job_table(session, with_next_runs(session, found), empty=empty, more=more and f"{more} --all shows all.")
+    job_table(session, found, empty=empty, more=more and f"{more} --all shows all.")
 
 
 @jobs.command()

@@ -55,6 +55,7 @@ def _folder(session: Session) -> Path:
 @click.option(
     "--database", metavar="URL", callback=secret_option, help="Use this PostgreSQL instead of an embedded one."
 )
+@click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
 @click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
 @click.option(
     "--install-service", is_flag=True, help="Start it with the machine: write a unit of systemd, and enable it."
@@ -63,7 +64,7 @@ def _folder(session: Session) -> Path:
 @json_option
 @click.pass_obj
 def up(
-    session: Session, port: int | None, host: str | None, database: str | None, background: bool,
+    session: Session, port: int | None, host: str | None, database: str | None, queues: str | None, background: bool,
     install_service: bool, remove_service: bool,
 ) -> int:  # fmt: skip
     """Run everything on this machine: API, scheduler, executor, database.
@@ -77,7 +78,8 @@ def up(
 
     if install_service + remove_service + background > 1:
         raise click.UsageError("--background, --install-service and --remove-service exclude each other.")
-    flags = {"data_dir": session.data_dir, "port": port, "host": host, "database_url": database}
+    flags = {"data_dir": session.data_dir, "port": port, "host": host, "database_url": database, "queues": queues}
+    said = {"--port": port, "--host": host, "--queues": queues}
     # Also for the background: what is wrong is said here, not in a log file.
     settings = config.load(session.environ, flags)
     local = running_up(settings.data_dir)
@@ -87,7 +89,7 @@ def up(
             raise click.UsageError(
                 "a unit says no secret: write database_url into secrets.toml, and name no --database."
             )
-        options = None if remove_service else {"--port": port, "--host": host}
+        options = None if remove_service else said
         return _change_service(session, settings, options, local)
     tell_sharing(session, settings.data_dir, here, runs=local is not None)
     if not background:
@@ -101,7 +103,7 @@ def up(
         code = processes.run_up(settings)
         note_installation(settings.data_dir, here)
         return code
-    return _up_in_background(session, settings, {"--port": port, "--host": host}, database, local=local)
+    return _up_in_background(session, settings, said, database, local=local)
 
 
 def _up_in_background(

@@ -53,9 +53,10 @@ def options_again(local: Local, given: Mapping[str, Any]) -> dict[str, Any]:
         # A release that did not tell whether it was given a port: it stays where its clients look for it.
         before: dict[str, Any] = {"--port": place.port}
     else:
-        said = {name for name, _, origin in local.settings if origin.startswith("--")}
+        said = {name: value for name, value, origin in local.settings if origin.startswith("--")}
         before = {
             "--port": place.port if "port" in said else None, "--host": place.hostname if "host" in said else None,
+            "--queues": said.get("queues"),
         }  # fmt: skip
     return {option: before.get(option) if value is None else value for option, value in given.items()}
 

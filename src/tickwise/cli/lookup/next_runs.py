@@ -6,7 +6,6 @@ now, and knows of skips and snoozes too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ Json = dict[str, Any]
 
 PREVIEWED: Final = 50
 """Times of a schedule that are looked at."""
-MAX_JOBS: Final = 20
-"""Jobs of one list that are previewed, each with a request: of the others the next time by schedule is shown."""
 _RECURRING: Final = ("CRON", "INTERVAL")
 
 
@@ -37,27 +34,3 @@ def next_run_of(session: Session, job: Json) -> str | None:
     # A run that waits, or that was asked for, comes before the schedule's own times.
     first = min(coming, default=None)
     return first if first is None or planned >= fires[0]["utc"] else planned
-
-
-def with_next_runs(session: Session, jobs: Sequence[Json]) -> list[Json]:
-    """These jobs, those that go by calendars, or that windows may close, with the time at which they will run."""
-    left = MAX_JOBS
-    found = []
-    has_windows = any(job["schedule_type"] in _RECURRING for job in jobs) and _has_windows(session)
-    for job in jobs:
-        if left and job["schedule_type"] in _RECURRING and (has_windows or job.get("calendars")):
-            left -= 1
-            job = {**job, "next_run_at": next_run_of(session, job)}
-        found.append(job)
-    return found
-
-
-def _has_windows(session: Session) -> bool:
-    from tickwise.sdk.client import ProblemError
-
-    try:
-        return bool(session.client.request("GET", "/windows", query={"limit": 1}).body)
-    except ProblemError as error:
-        if error.status != 403:
-            raise
-        return False

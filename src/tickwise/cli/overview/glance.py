@@ -127,6 +127,15 @@ def _counted(tallies: Sequence[Json]) -> dict[str, int]:
     return dict(counts)
 
 
+def unserved_queues(found: Glance) -> list[str]:
+    """The queues of late jobs that no active executor serves. None are told where none is active: `lines.alive` does,
+    and none where the caller may not look."""
+    if not found.executors:
+        return []
+    served = {queue for each in found.executors for queue in each["queues"]}
+    return sorted({job["queue"] for job in found.late or ()} - served)
+
+
 def as_json(found: Glance) -> Json:
     """All of it for programs; null: the caller may not read that."""
     failed = found.failed
@@ -138,6 +147,7 @@ def as_json(found: Glance) -> Json:
         "more_failed": found.more_failed,
         "counts": found.counts,
         "late": found.late,
+        "unserved_queues": unserved_queues(found),
         "held_queues": found.held,
         "stops": found.stops,
         "executors": found.executors,

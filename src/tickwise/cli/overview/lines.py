@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tickwise.cli import moments, output
-from tickwise.cli.overview.glance import Glance
+from tickwise.cli.overview.glance import Glance, unserved_queues
 from tickwise.cli.session import Session
 from tickwise.cli.terminal.columns import TableColumn
 
@@ -36,6 +37,8 @@ def status_lines(session: Session, found: Glance) -> Iterator[str]:
         session, _failed_title(session, found), FAILED, _failed_rows(session, found), found.failed is not None
     )
     yield from _part(session, _late_title(found), LATE, _late_rows(session, found), found.late is not None)
+    for words in unserved_words(found):
+        yield from (f"  {line}" for line in output.wrapped(session, output.safe(words), less=2))
     yield from _held_lines(session, found)
     yield from _alive_lines(session, found)
 
@@ -76,6 +79,14 @@ def alive(found: Glance) -> str:
     if found.roles:
         parts.append(", ".join(sorted({each["role"] for each in found.roles})))
     return "; ".join(parts)
+
+
+def unserved_words(found: Glance) -> list[str]:
+    """A line for each queue of a late job that no executor serves."""
+    return [
+        f"NO EXECUTOR serves the queue {queue}; start one: tickwise executor --queues {shlex.quote(queue)}"
+        for queue in unserved_queues(found)
+    ]
 
 
 def summary(session: Session, found: Glance) -> str:

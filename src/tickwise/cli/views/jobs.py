@@ -71,10 +71,17 @@ def job_table(session: Session, found: Sequence[Json], *, empty: str, more: str 
 
 def last_run(session: Session, run: Json | None, seen_at: float) -> str:
     """`SUCCESS 16s ago`."""
-    if run is None:
+    if run is None or _is_to_come(run, seen_at):
         return "–"
     at = run["end_time"] or run["start_time"] or run["due_time"]
     return f"{run['status']} {session.age(at, seen_at=seen_at)}"
+
+
+def _is_to_come(run: Json, seen_at: float) -> bool:
+    """Check whether it has not begun and is due later, as a run that was snoozed: it is the next one, and no last."""
+    if run["status"] != "QUEUED" or run["start_time"] is not None:
+        return False
+    return (moments.instant(run["due_time"]) or 0.0) > seen_at
 
 
 def next_run(session: Session, job: Json, seen_at: float) -> str:

@@ -397,6 +397,10 @@ def _why_skipped(facts: RunFacts, code: Because) -> tuple[str, dict[str, Any]]:
         closed = _closed(facts, run.nominal_at)
         same = closed is not None and closed.reason.value == run.reason
         return said, {"closed_by": closed.name if same and closed is not None else None}
+    if code is Because.SKIPPED_EXPIRED and facts.job is not None:
+        delay = first_delay(facts, facts.now if run.ended_at is None else run.ended_at)
+        if delay.code is not Because.LATE:
+            return f"{said.rstrip('.')}; {delay.sentence}", delay.data
     return said, {}
 
 

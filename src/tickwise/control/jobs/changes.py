@@ -267,9 +267,9 @@ class JobChanges:
         return Ahead(frozenset((round(first, 6), round(last, 6)) for first, last in spans if last > now), made)
 
 
-def function_of(row: JobRow, definition: Definition) -> str | None:
-    """The name of the function that it runs, if it runs one."""
-    name = _decode_named(definition.task).name if row.task_kind == "function" else None
+def function_of(row: JobRow, task: msgspec.Raw) -> str | None:
+    """The name of the function that the task of a job names, if it names one."""
+    name = _decode_named(task).name if row.task_kind == "function" else None
     return name if isinstance(name, str) else None
 
 
@@ -283,7 +283,7 @@ _decode_named: Final = msgspec.json.Decoder(_Named).decode
 
 
 def _task(row: JobRow, definition: Definition) -> CheckedTask:
-    return CheckedTask(row.task_kind, definition.task, function_of(row, definition))
+    return CheckedTask(row.task_kind, definition.task, function_of(row, definition.task))
 
 
 def _zone_warning(body: JobBody, old: Definition, changed: Replanned | None) -> tuple[str, ...]:

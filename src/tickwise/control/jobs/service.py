@@ -19,7 +19,7 @@ from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
 from tickwise.control.jobs.transfers import JobTransfers
 from tickwise.control.visible_runs import visible_runs
-from tickwise.documents.definition import Definition, decode_definition, decode_plan, definition_of_run
+from tickwise.documents.definition import JudgedDefinition, decode_judged, decode_plan, definition_of_run
 from tickwise.domain.errors import NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Principal, Trigger, run_id
@@ -157,7 +157,7 @@ class JobService:
         """The warnings about the definition and the present situation of each of these jobs, in their order. What they
         are judged by is looked up once for all of them."""
         serving = await self._context.executors.serving()
-        jobs = [(row, decode_definition(row.definition)) for row in rows]
+        jobs = [(row, decode_judged(row.definition)) for row in rows]
         notifying = {row.namespace for row, definition in jobs if definition.notify}
         channels = {name: await self._channels(name) for name in notifying}
         return [
@@ -226,9 +226,9 @@ def _untold(names: Sequence[str], there: set[str]) -> tuple[str, ...]:
     return (f"{channels} not there: nobody is told that way until there is one of that name again",)
 
 
-def _unserved(row: JobRow, definition: Definition, serving: Serving) -> tuple[str, ...]:
+def _unserved(row: JobRow, definition: JudgedDefinition, serving: Serving) -> tuple[str, ...]:
     """The warning about runs that no active executor can take; of a job that is over, about its function alone."""
-    function = function_of(row, definition)
+    function = function_of(row, definition.task)
     if row.status in _GOES_ON:
         passing = serving.missing(row.lane, function, row.namespace)
     else:

@@ -54,6 +54,8 @@ MAX_TALLIED_SECONDS: Final = 92 * DAY_SECONDS
 
 RETRIED_LOOKED_AT: Final = 60
 LOOKS_AT_ONCE: Final = 8
+LAST_LOOKED: Final = 5
+"""Runs of one job among which its last one is looked for; those to come are few."""
 
 
 class RunDetails(NamedTuple):
@@ -139,6 +141,14 @@ class RunService:
         for row in await self._context.searches.runs(query) if jobs else ():
             found.setdefault(row.job_id, []).append(row)
         return found
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def last(self, who: Principal, jobs: Sequence[UUID]) -> Sequence[RunRow]:
+        """The newest run of each of these jobs, as `latest` has it; one that is yet to come, such as a snoozed one,
+        only if there is no other among the newest."""
+        found = (await self.latest(who, jobs, LAST_LOOKED)).values()
+        now = await self._context.time.now()
+        return [next((run for run in runs if not _is_to_come(run, now)), runs[0]) for runs in found]
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def ending_with(self, who: Principal, ending: str, limit: int) -> Sequence[RunRow]:
@@ -228,12 +238,17 @@ class RunService:
         job = await self._context.store.jobs.get(row.namespace, row.job_id)
         if job is None:
             return ()
-        function = function_of(job, decode_definition(row.definition or job.definition))
+        function = function_of(job, decode_definition(row.definition or job.definition).task)
         passing = not_offered(function, await self._context.executors.functions())
         if passing is None:
             active = await self._context.executors.rows()
             passing = unserved(job.lane, function, active, job.namespace) if active else NO_EXECUTOR
         return (passing,) if passing else ()
+
+
+def _is_to_come(run: RunRow, now: float) -> bool:
+    """Check whether it has not begun and is due later."""
+    return run.state is RunState.QUEUED and run.started_at is None and not run.blocked and run.due_at > now
 
 
 def _attempt_of(row: RunRow, attempt: int | None) -> int:

@@ -1,7 +1,10 @@
 """The next occurrence alone: skip it, or let it run later. The schedule stays as it is.
 
         next that has not begun ──┬─ a run already (a scheduler plans a little ahead) ──► runs.move
-                                  └─ where the timer stands ────────────────────────────► jobs.move
+                                  └─ where the timer stands, or behind what is closed ──► jobs.move
+
+What calendars, maintenance windows and stops skip anyway is passed over: the next occurrence is the one that lists and
+previews name. Those before it go on record in the same transaction, with the reason that a scheduler would give.
 
 Invariant: an occurrence keeps its name and its nominal time, so a late scheduler finds it decided.
 """
@@ -28,7 +31,7 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.audit import AuditAction, AuditEntry
 from tickwise.domain.calendar.rules import Closed, Otherwise
 from tickwise.domain.decision import Hold, SkipReason, TimerState, spread
-from tickwise.domain.errors import Busy, Conflict, Invalid, VersionConflict
+from tickwise.domain.errors import Bug, Busy, Conflict, Invalid, VersionConflict
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Principal, Trigger, run_id
 from tickwise.domain.schedule import Schedule
@@ -45,6 +48,8 @@ from tickwise.ports.store import (
 )
 
 SNOOZE_MAX_SECONDS: Final = 366 * 86_400.0
+MAX_PASSED: Final = 100
+"""Closed stretches that are passed over in search of the next occurrence, such as the days of a year's weekends."""
 MAX_AHEAD: Final = 500
 """Runs that are made ahead of their time and looked through: a scheduler makes far fewer."""
 
@@ -67,8 +72,11 @@ class _Next(NamedTuple):
     plan: Plan
     schedule: Schedule
     timer: TimerState
+    """Where the schedule stands, behind what is passed over."""
     nominal: float
     run: RunRow | None = None
+    passed: tuple[NewSkip, ...] = ()
+    """The records of closed occurrences before it."""
 
 
 class NextOccurrence:
@@ -113,14 +121,15 @@ class NextOccurrence:
             found = _Next(row, plan, plan.schedule(job_id), row.timer or TimerState(run.due_at), run.nominal_at, run)
         if found is None:
             raise Conflict("its schedule names no further time, so nothing comes next", code="no_occurrence")
-        if expected is not None and round(instant(expected), 6) != round(found.nominal, 6):
+        wanted = None if expected is None else round(instant(expected), 6)
+        if found.run is None:
+            found = await self._behind_closed(found, wanted)
+        if wanted is not None and wanted != round(found.nominal, 6):
             raise Conflict(
                 f"the next occurrence is that of {written(found.nominal)}; send that time, or leave occurrence out",
                 pointer="/occurrence",
                 code="occurrence_not_next",
             )
-        if found.run is None:
-            await self._check_open(found)
         return found
 
     async def _awake(self, who: Principal, job_id: UUID, done: str) -> JobRow:
@@ -153,15 +162,29 @@ class NextOccurrence:
         unbegun = [run for run in runs if run.started_at is None and not run.blocked]
         return min(unbegun, key=lambda run: (run.due_at, run.run_id), default=None)
 
-    async def _check_open(self, found: _Next) -> None:
-        """Refuse an occurrence that a calendar or window skips anyway: another one is meant."""
+    async def _behind_closed(self, found: _Next, wanted: float | None) -> _Next:
+        """The first occurrence that runs unless it is moved. Raises `Conflict` if none is found, and if the `wanted`
+        one is closed."""
         rules = await rules_for(self._context, ruled(found.row), found.plan.calendars)
-        verdict = None if rules is None else rules.verdict(found.nominal)
-        if isinstance(verdict, Closed) and verdict.otherwise is Otherwise.SKIP:
-            raise Conflict(
-                f"the next occurrence, that of {written(found.nominal)}, will not run anyway: {verdict.sentence}",
+        if rules is None:
+            return found
+        refusal = None
+        for _ in range(MAX_PASSED):
+            closed = rules.verdict(found.nominal)
+            if not isinstance(closed, Closed) or closed.otherwise is not Otherwise.SKIP:
+                return found
+            refusal = refusal or Conflict(
+                f"the next occurrence, that of {written(found.nominal)}, will not run anyway: {closed.sentence}",
                 code="occurrence_closed",
             )
+            # What nothing opens for in years is as good as over.
+            behind = None if closed.opens is None else _behind(found, closed)
+            if behind is None:
+                raise refusal
+            if wanted is not None and round(found.nominal, 6) <= wanted < round(behind.nominal, 6):
+                raise refusal
+            found = behind
+        raise refusal or Bug("no occurrence was judged")
 
     async def _skip_run(self, who: Principal, run: RunRow, said: str) -> Moved:
         audit = entry(who, AuditAction.RUN_SKIPPED, "run", run.run_id, detail={"job_id": str(run.job_id)})
@@ -223,6 +246,18 @@ def _timers_next(row: JobRow, plan: Plan) -> _Next | None:
     return _Next(row, plan, plan.schedule(row.job_id), timer, nominal)
 
 
+def _behind(found: _Next, closed: Closed) -> _Next | None:
+    """The first occurrence behind those that this closes, with their record; None: the schedule names no further."""
+    following = schedules.first_fire(found.schedule, closed.until)
+    if following is None:
+        return None
+    last = schedules.just_before(closed.until)
+    job_id, reason = found.row.job_id, SkipReason(closed.reason)
+    records = skipped(found.schedule, job_id, found.nominal, last, reason, closed.sentence)
+    timer = found.timer._replace(due=following, since=None, hold=None)
+    return found._replace(timer=timer, nominal=following, passed=(*found.passed, *records))
+
+
 def _wake(row: JobRow, plan: Plan, timer: TimerState) -> OccurrenceMove:
     """The end of a pause by itself."""
     schedule = plan.schedule(row.job_id)
@@ -265,9 +300,10 @@ def _skip(found: _Next, said: str) -> tuple[OccurrenceMove, Moved]:
     move = OccurrenceMove(
         namespace=found.row.namespace,
         job_id=job_id,
-        expected=timer,
+        expected=found.row.timer or timer,
         timer=after,
         skip=skip,
+        passed=found.passed,
         zone_data=zone_data(found.plan),
     )
     return move, Moved(skip.run_id, found.nominal, None, RunState.SKIPPED)
@@ -290,10 +326,11 @@ def _snooze(found: _Next, until: float) -> tuple[OccurrenceMove, Moved]:
     move = OccurrenceMove(
         namespace=row.namespace,
         job_id=row.job_id,
-        expected=timer,
+        expected=row.timer or timer,
         timer=after,
         run=NewRun(name, until, Trigger.SCHEDULE, nominal=found.nominal, overlap=found.plan.overlap),
         skip=merged[0] if merged else None,
+        passed=found.passed,
         zone_data=zone_data(found.plan),
     )
     return move, Moved(name, found.nominal, until, RunState.QUEUED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from tickwise.control.access import requires
@@ -9,12 +10,13 @@ from tickwise.control.bodies import BackfillBody, PreviewBody, SkipNextBody, Sno
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.schedules.backfills import Backfill, Backfills
 from tickwise.control.schedules.fires import Moved, NextOccurrence
+from tickwise.control.schedules.next_times import NextTimes
 from tickwise.control.schedules.occurrences import Section, TimeLine, TimeLines
 from tickwise.control.schedules.plans import NamespacePlan, Plans, PlanWindow
 from tickwise.control.schedules.previews import Look, Preview, Previews
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
-from tickwise.ports.store import Replay
+from tickwise.ports.store import JobRow, Replay
 
 
 class ScheduleService:
@@ -25,6 +27,7 @@ class ScheduleService:
         self._plans = Plans(context)
         self._time_lines = TimeLines(context)
         self._next = NextOccurrence(context)
+        self._next_times = NextTimes(context)
         self._backfills = Backfills(context)
 
     @requires(Permission.JOBS_READ, by_labels=True)
@@ -41,6 +44,11 @@ class ScheduleService:
     async def plan(self, who: Principal, window: PlanWindow) -> NamespacePlan:
         """The starts to come of the namespace, bounded in number. Raises `Invalid`."""
         return await self._plans.plan(who, window)
+
+    @requires(Permission.JOBS_READ, by_labels=True)
+    async def next_allowed(self, who: Principal, rows: Sequence[JobRow]) -> Sequence[JobRow]:
+        """These jobs of the caller's namespace, with the next times that calendars, windows and stops let run."""
+        return await self._next_times.allowed(who, rows)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def occurrences(self, who: Principal, job_id: UUID, section: Section) -> TimeLine:

@@ -368,6 +368,8 @@ class OccurrenceMove:
     """Its next time; as in `TimerStore.commit`."""
     skip: NewSkip | None = None
     run: NewRun | None = None
+    passed: Sequence[NewSkip] = ()
+    """Occurrences before it that calendars, windows or stops close: they go on record with it."""
     zone_data: str | None = None
 
 

@@ -72,6 +72,22 @@ class EnvironmentsContract(Contract):
         for each in found:
             each.release()
 
+    async def test_an_environment_that_is_held_is_shared_at_once(self, stage: EnvironmentStage) -> None:
+        """By those of the same demand, until the last of them lets it go; before and after nothing is shared."""
+        environments = stage.environments
+        assert environments.share(stage.demand) is None
+        first = await self._held(environments, stage.demand)
+        second = environments.share(stage.demand)
+        assert second is not None
+        assert first.program == second.program
+        assert environments.share(stage.demand._replace(namespace="another")) is None
+        first.release()
+        third = environments.share(stage.demand)
+        assert third is not None
+        for each in (second, third):
+            each.release()
+        assert environments.share(stage.demand) is None
+
     async def test_each_namespace_has_its_own(self, stage: EnvironmentStage) -> None:
         """No build of a namespace runs in a script of another."""
         demands = (stage.demand, stage.demand._replace(namespace="another"))

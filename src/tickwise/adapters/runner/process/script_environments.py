@@ -118,7 +118,8 @@ class ScriptEnvironments:
             return NoEnvironment(
                 ENVIRONMENT_INVALID, "this executor builds no environments for scripts", is_permanent=True
             )
-        return await self._acquired(self._environments, attempt, demand)
+        held = self._environments.share(demand)
+        return await self._acquired(self._environments, attempt, demand) if held is None else self._python_of(held)
 
     async def _acquired(
         self, environments: Environments, attempt: Attempt, demand: EnvironmentDemand
@@ -138,7 +139,10 @@ class ScriptEnvironments:
             return NoEnvironment(
                 found.reason, found.detail, found.is_permanent, found.retry_after_seconds, found.is_of_machine
             )
-        return ScriptPython(replace(self._own.interpreter, program=str(found.program), is_own=False), found)
+        return self._python_of(found)
+
+    def _python_of(self, held: Environment) -> ScriptPython:
+        return ScriptPython(replace(self._own.interpreter, program=str(held.program), is_own=False), held)
 
 
 def _declares(task: Mapping[str, Any]) -> bool:

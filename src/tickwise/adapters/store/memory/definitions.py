@@ -236,6 +236,8 @@ class Jobs(Duty):
         state.move_timer(job, move.timer, zone_data=move.zone_data)
         if move.run is not None:
             state.make(job, move.run)
+        for skip in move.passed:
+            state.skip(job, skip)
         if move.skip is not None:
             state.skip(job, move.skip)
         state.touch(job)
@@ -270,7 +272,7 @@ class Jobs(Duty):
 
     def _is_repeat(self, move: OccurrenceMove, *, is_there: bool) -> bool:
         """Check whether all effects of a move are in the store."""
-        made = [each.run_id for each in (move.run, move.skip) if each is not None]
+        made = [each.run_id for each in (move.run, move.skip, *move.passed) if each is not None]
         return is_there and all(run_id in self._state.runs or run_id in self._state.ended for run_id in made)
 
     def _move_job(self, job: JobRecord, move: JobMove) -> None:

@@ -199,7 +199,8 @@ class Changes(Part):
                 run_id = row["run_id"] if row is not None and move.timer.hold is None else None
                 await put_timer(connection, move.job_id, move.timer, run_id, move.zone_data)
             await make_runs(connection, [] if move.run is None else [(move.job_id, move.run)])
-            await make_skips(connection, move.job_id, [] if move.skip is None else [move.skip])
+            skips = [*move.passed] if move.skip is None else [*move.passed, move.skip]
+            await make_skips(connection, move.job_id, skips)
             await connection.execute(statement("job_touch"), move.job_id)
             await write_audit(connection, audit)
             return await shown(connection, move.namespace, move.job_id)
@@ -221,7 +222,7 @@ async def _take_room(connection: asyncpg.Connection, job: asyncpg.Record, change
 
 async def _is_made(connection: asyncpg.Connection, move: OccurrenceMove) -> bool:
     """Check whether the runs that a move would make exist."""
-    for made in (move.run, move.skip):
+    for made in (move.run, move.skip, *move.passed):
         if made is not None and await connection.fetchval(statement("run_state"), made.run_id, move.namespace) is None:
             return False
     return True

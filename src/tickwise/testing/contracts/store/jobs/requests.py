@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -64,6 +65,22 @@ class OccurrenceMovesContract(StoreContract):
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
         told = await self.job_row(store, job.job_id)
         assert (instants(told.timer), told.version) == (instants(TimerState(make.now + 4 * HOUR)), 2)
+
+    async def test_what_is_passed_over_goes_on_record_with_the_move(self, store: Store, make: Factory) -> None:
+        """Each record once, though the move is repeated; and with none of the move if another one came first."""
+        job, stands = await self.recurring(store, make)
+        passed = [make.skip(job.job_id, make.now + hours * HOUR, reason=SkipReason.CALENDAR) for hours in (1, 2)]
+        skip = make.skip(job.job_id, make.now + 3 * HOUR)
+        move = replace(make.occurrence(job.job_id, stands, TimerState(make.now + 4 * HOUR), skip=skip), passed=passed)
+        for _ in range(2):
+            await store.jobs.move(move)
+        records = [(await self.run_row(store, each.run_id)).reason for each in (*passed, skip)]
+        assert records == [SkipReason.CALENDAR, SkipReason.CALENDAR, skip.reason]
+        late = make.skip(job.job_id, make.now + 5 * HOUR)
+        with pytest.raises(VersionConflict):
+            await store.jobs.move(replace(move, skip=None, passed=[late], timer=TimerState(make.now + 6 * HOUR)))
+        assert await self.run_state(store, late.run_id) is None
+        assert (await self.job_row(store, job.job_id)).version == 2
 
     async def test_the_last_occurrence_leaves_no_timer(self, store: Store, make: Factory) -> None:
         """Skipped, there is nothing to come."""
