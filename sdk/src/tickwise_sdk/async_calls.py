@@ -718,6 +718,7 @@ class AsyncCalls(AsyncFrame):
         next_run_before: str | None = None,
         job_id: Sequence[str] | None = None,
         id_end: str | None = None,
+        next_allowed: bool | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[types.JobView]:
         """List and search jobs, newest first. A search looks at so many jobs at a time: a page of it may be short,
@@ -737,6 +738,7 @@ class AsyncCalls(AsyncFrame):
                 "next_run_before": next_run_before,
                 "job_id": job_id,
                 "id_end": id_end,
+                "next_allowed": next_allowed,
                 "limit": limit,
             },
         )
@@ -969,7 +971,8 @@ class AsyncCalls(AsyncFrame):
         self, job_id: str, body: types.SkipNextBody | None = None, *, idempotency_key: str | None = None
     ) -> types.OccurrenceView:
         """Skip the next occurrence; the schedule stays (202: an executor holds it and was asked to give it up). Sent
-        again, it skips the one after; `occurrence` names the one that is meant."""
+        again, it skips the one after; `occurrence` names the one that is meant. Occurrences that calendars, windows
+        or stops skip anyway are passed over, and go on record with it."""
         answer: types.OccurrenceView = (
             await self.request(
                 "POST", f"/jobs/{safe(job_id)}/skipNext", body=body, headers=given({"Idempotency-Key": idempotency_key})

@@ -74,7 +74,11 @@ async def test_each_change_is_seen_on_the_next_page(here: World) -> None:
     await look()
     await post(here, f"/jobs/{job}/resume")
     await look()
-    await pass_time(here, 3_600)
+    await post(here, f"/jobs/{job}/pause", until="2027-01-15T08:10:00Z")
+    await look()
+    await pass_time(here, 600)  # the pause is over, and nothing was written
+    await look()
+    await pass_time(here, 3_000)
     await plan_ahead(here, 1.0)
     await post(here, f"/jobs/{job}/snooze", until="2027-01-15T12:00:00Z")
     await look()

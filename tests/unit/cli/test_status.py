@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
-from tickwise.cli.overview.glance import Glance, as_json
+from tickwise.cli.overview.glance import AT_ONCE, Glance, as_json, together
 from tickwise.cli.overview.lines import status_lines
 from tickwise.cli.session import Session
+from tickwise.sdk.client import ProblemError
 
 FORBIDDEN = Reply(403, {"code": "forbidden", "detail": "you need runs:read", "status": 403})
 JOB: dict[str, Any] = {
@@ -74,3 +77,40 @@ def test_a_queue_of_a_late_job_that_nobody_serves_is_named(
         assert (queue in said) == (words in lines), lines
     assert (not executors) == ("NO EXECUTOR is active" in lines)
     assert said == as_json(found)["unserved_queues"]
+
+
+def test_parts_are_asked_for_together() -> None:
+    """Their answers come in order, whichever is there first; the first alone, the others at most `AT_ONCE` at a time."""
+    going, most, lock = 0, 0, threading.Lock()
+    full = threading.Barrier(AT_ONCE, timeout=30)
+
+    def ask(number: int) -> list[dict[str, Any]]:
+        nonlocal going, most
+        with lock:
+            going += 1
+            most = max(most, going)
+        if number == 0:
+            assert 1 == going
+        else:
+            full.wait()
+        with lock:
+            going -= 1
+        return [{"number": number}]
+
+    asks = [partial(ask, number) for number in range(1 + 2 * AT_ONCE)]
+    assert [[{"number": number}] for number in range(1 + 2 * AT_ONCE)] == together(asks)
+    assert AT_ONCE == most
+
+
+def test_a_part_that_fails_fails_the_look() -> None:
+    """Unless the caller may not ask for it."""
+
+    def refused(status: int) -> list[dict[str, Any]]:
+        raise ProblemError(status, {"code": "some", "detail": "no"})
+
+    def found() -> list[dict[str, Any]]:
+        return []
+
+    assert [[], None, []] == together([found, partial(refused, 403), found])
+    with pytest.raises(ProblemError):
+        together([found, found, partial(refused, 404), found])

@@ -5,6 +5,7 @@ Each part is bounded, however much is stored. A part that the caller may not rea
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ LATE_LOOKED_SECONDS: Final = 86_400.0
 MAX_FAILED: Final = 100
 """Failed runs that are read, to group them by their jobs."""
 MAX_LATE: Final = 20
+AT_ONCE: Final = 3
+"""Requests that are under way at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +75,19 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
         found: list[Json] = client.request("GET", path, query=query).body
         return found
 
-    running = _may(lambda: page("/runs", status=["RUNNING", "DISPATCHED"], limit=most + 1))
-    failed = _may(lambda: page("/runs", status=["FAILED"], due_after=written(since), limit=MAX_FAILED + 1))
-    tallies = _may(lambda: page("/runs/counts", since=written(since - since % 3600), until=written(at)))
     window = {"next_run_after": written(at - LATE_LOOKED_SECONDS), "next_run_before": written(at - LATE_SECONDS)}
-    late = _may(lambda: page("/jobs", status=["SCHEDULED"], limit=MAX_LATE, **window))
-    queues = _may(client.queues_list)
-    stops = _may(client.stops_list)
-    executors = _may(client.executors_list)
-    roles = _may(client.roles_list)
+    running, failed, tallies, late, queues, stops, executors, roles = together(
+        [
+            lambda: page("/runs", status=["RUNNING", "DISPATCHED"], limit=most + 1),
+            lambda: page("/runs", status=["FAILED"], due_after=written(since), limit=MAX_FAILED + 1),
+            lambda: page("/runs/counts", since=written(since - since % 3600), until=written(at)),
+            lambda: page("/jobs", status=["SCHEDULED"], limit=MAX_LATE, **window),
+            client.queues_list,
+            client.stops_list,
+            client.executors_list,
+            client.roles_list,
+        ]
+    )
     by_job = _by_job((failed or [])[:MAX_FAILED])
     shown = [*(running or [])[:most], *(each.newest for each in by_job)]
     held = [each for each in queues or () if each["held"]]
@@ -100,6 +107,32 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
         roles=roles,
         names=names_of(session, [run["job_id"] for run in shown]),
     )
+
+
+def together(asks: Sequence[Callable[[], list[Json]]]) -> list[list[Json] | None]:
+    """The answer to each of these, in their order; None where the caller may not ask. The first goes alone: it may have
+    to renew a sign-in. The others share `AT_ONCE` threads, for a request waits for the server most of its time. Raises
+    what one of them raises."""
+    answers: list[list[Json] | None] = [_may(asks[0]), *[None] * (len(asks) - 1)]
+    failures: list[BaseException] = []
+    left = iter(range(1, len(asks)))  # each number is handed out once: an iterator's step holds the interpreter's lock
+
+    def work() -> None:
+        try:
+            for number in left:
+                answers[number] = _may(asks[number])
+        except BaseException as failure:  # noqa: BLE001  # raised below
+            failures.append(failure)
+
+    # Daemons: an interrupt ends the command, and waits for no answer.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return answers
 
 
 def _may(ask: Callable[[], T]) -> T | None:
