@@ -10,8 +10,8 @@ from typing import Final
 from tickwise.cli.interrupts import heed_interrupts, silent_interrupts
 
 FIRST_LOOK: Final = 100_000
-"""Objects that are made before a first search for circles among them: a tenth of what a command takes were searches among
-the modules that it imports. Roles have bounds of their own (`wiring/processes.py`)."""
+"""Objects that are made before a first search for circles among them. A command imports for most of its time, and a
+tenth of that were searches among modules. Roles have bounds of their own (`wiring/processes.py`)."""
 
 
 def program() -> int:

@@ -80,7 +80,7 @@ def test_a_queue_of_a_late_job_that_nobody_serves_is_named(
 
 
 def test_parts_are_asked_for_together() -> None:
-    """Their answers come in order, whichever is there first; the first alone, the others at most `AT_ONCE` at a time."""
+    """Their answers come in order, whichever is there first: the first alone, the others `AT_ONCE` at a time."""
     going, most, lock = 0, 0, threading.Lock()
     full = threading.Barrier(AT_ONCE, timeout=30)
 

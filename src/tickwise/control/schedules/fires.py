@@ -72,7 +72,7 @@ class _Next(NamedTuple):
     plan: Plan
     schedule: Schedule
     timer: TimerState
-    """Where the schedule stands, behind what is passed over."""
+    """The position of the schedule, behind what is passed over."""
     nominal: float
     run: RunRow | None = None
     passed: tuple[NewSkip, ...] = ()
