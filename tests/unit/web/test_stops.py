@@ -53,11 +53,34 @@ async def test_a_stop_is_looked_at_before_it_is_made(rig: Rig) -> None:
     assert "Nothing is stopped yet." in page.words
     assert "nightly export" in page.words
     assert "heartbeat" not in page.words
+    [jobs] = [each["href"] for each in page.named("a") if each.get("href", "").startswith("/jobs?label=")]
+    listed = Markup((await browser.get(jobs)).text).words
+    assert (True, False) == ("nightly export" in listed, "heartbeat" in listed)
     assert [] == await standing(rig)
     assert 303 == (await confirmed(browser, page)).status_code
     [stop] = await standing(rig)
     assert StopScope({"customer": "acme", "env": "prod"}) == stop.scope
     assert (3600, "their database moves", "ops") == (round(stop.until - stop.begin), stop.reason, stop.by)
+
+
+async def test_counts_of_a_preview_are_bounded_and_say_so(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a way to all of them, for a person who may see them."""
+    monkeypatch.setattr("tickwise.control.stops.service.MAX_COUNTED", 2)
+    monkeypatch.setattr("tickwise.web.views.stops.MAX_COUNTED", 2)
+    labels = {"customer": "acme", "env": "prod"}
+    for _ in range(3):
+        body = {
+            "name": "once",
+            "schedule_type": "IMMEDIATE",
+            "labels": labels,
+            "task": {"kind": "shell", "command": "a"},
+        }
+        assert 201 == (await rig.here.client.post(f"{API}/jobs", json=body)).status_code
+    browser = await rig.signed_in("ops", ("operator", "default"))
+    page = Markup((await browser.get(address())).text)
+    assert "jobs concerned2 or more" in "".join(page.words.split("  "))
+    [runs] = [each["href"] for each in page.named("a") if each.get("href", "").startswith("/runs?status=QUEUED")]
+    assert 3 == Markup((await browser.get(runs)).text).words.count("once")
 
 
 async def test_each_page_says_what_is_stopped(rig: Rig) -> None:

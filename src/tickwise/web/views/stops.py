@@ -16,11 +16,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import RedirectResponse, Response
 
+from tickwise.control.jobs.service import JobService
 from tickwise.control.runs.service import RunService
 from tickwise.control.stops.service import MAX_COUNTED, StopBody, StopService
 from tickwise.control.times import EPOCH, instant_within
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, JobNotFound, NotFound, Refused
-from tickwise.domain.stops import Meanwhile
+from tickwise.domain.stops import Meanwhile, StopScope
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import job_names
@@ -67,9 +68,29 @@ async def preview(visit: Visit) -> Response:
         "sent": {name: said[name] for name in FIELDS if said.get(name)},
         "cancels": said.get("cancel_running") == "yes",
         "may_cancel": visit.may(RunService.cancel),
+        "may_read": visit.may(RunService.search),
+        "scope_runs": _runs_of(impact.stop.scope),
+        "listed": _jobs_of(visit, impact.stop.scope),
         "names": await job_names(visit, [run.job_id for run in impact.going]),
     }
     return visit.page("stop_new.html", values)
+
+
+def _runs_of(scope: StopScope) -> dict[str, object]:
+    """The filter of the page of runs for the runs of a scope."""
+    return {"label": _label_filters(scope), "queue": scope.queue, "job_id": scope.job_id}
+
+
+def _jobs_of(visit: Visit, scope: StopScope) -> dict[str, object] | None:
+    """The filter of the page of jobs for the jobs of a scope; None: it has no such filter, or the visitor no right to
+    see it."""
+    if scope.queue is not None or scope.job_id is not None or not visit.may(JobService.search):
+        return None
+    return {"label": _label_filters(scope)}
+
+
+def _label_filters(scope: StopScope) -> list[str]:
+    return [f"{name}={value}" for name, value in scope.labels.items()]
 
 
 async def add(visit: Visit) -> Response:

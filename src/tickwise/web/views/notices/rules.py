@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
+from tickwise.control.notices.previews import MAX_JOBS
 from tickwise.control.notices.rule_bodies import (
     OF_INSTALLATION,
     NotificationRuleBody,
@@ -73,7 +74,7 @@ async def preview(visit: Visit) -> Response:
         found = await visit.control.notification_rules.preview(visit.who, _body(said))
     except (Invalid, NotFound) as refusal:
         return await _page(visit, typed=_sent(said), fault=refusal)
-    values = {"found": found, "sent": _sent(said), "events": EVENTS, "on": _events(said)}
+    values = {"found": found, "sent": _sent(said), "events": EVENTS, "on": _events(said), "counted_most": MAX_JOBS}
     return visit.page("notification_rule_new.html", values)
 
 
