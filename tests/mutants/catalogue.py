@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.capacities import CAPACITIES
 from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.notices import NOTICES
@@ -729,4 +730,5 @@ MUTANTS: Final = (
     *SIGNALS,
     *NOTICES,
     *ENVIRONMENTS,
+    *CAPACITIES,
 )
