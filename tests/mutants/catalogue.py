@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tests.mutants.capacities import CAPACITIES
 from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.http_calls import HTTP_CALLS
 from tests.mutants.mutant import Mutant
@@ -733,4 +734,5 @@ MUTANTS: Final = (
     *NOTICES,
     *ENVIRONMENTS,
     *NETWORKS,
+    *CAPACITIES,
 )

@@ -9,7 +9,10 @@ import pytest_asyncio
 
 from tests.support.scene import Scene, scene
 from tickwise.domain.confinement import SANDBOX_LABEL
+from tickwise.domain.lifecycle import RunState
 from tickwise.domain.rules.capacities import MEMORY, Capacity, offered_of
+from tickwise.ports.store import ClaimRequest
+from tickwise.testing.factories import outcome
 
 GB = 1 << 30
 SHELL = {"kind": "shell", "command": "date"}
@@ -123,3 +126,19 @@ async def test_a_namespace_that_demands_a_sandbox_says_so_of_each_job_below(here
     await here.ask("PATCH", f"/jobs/{made['job_id']}", 200, {"isolation": "sandbox"})
     assert [] == (await here.ask("GET", f"/jobs/{made['job_id']}"))["warnings"]
     assert "waiting_isolation" != (await here.explain_run(run["run_id"]))["code"]
+
+
+async def test_a_run_that_was_given_back_for_its_size_says_so(here: Scene) -> None:
+    """An executor with half of it claims such a run, and gives it back for a while: labels know powers of two."""
+    number = await joined(here, gpu=Capacity(2, 0))
+    await here.ask("POST", "/jobs", 201, {**AT_ONCE, "resources": {"gpu": 3}})
+    [claimed] = await here.store.attempts.claim(
+        ClaimRequest(
+            executor=number, queues=("default",), labels=("task:shell", *offered_of("gpu", 2)), limit=1, ahead_seconds=0
+        )
+    )
+    back = outcome(claimed, RunState.QUEUED, started=0.0, retry_at=here.clock.now() + 10.0)
+    assert [] == list(await here.store.attempts.finish(number, [back]))
+    await here.pass_time(3)
+    found = await here.explain_run(claimed.run_id)
+    assert ("waiting_not_offered", True) == (found["code"], "has 3 of the resource 'gpu'" in found["sentence"])

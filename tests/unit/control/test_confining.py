@@ -92,14 +92,12 @@ def test_a_namespace_that_demands_a_sandbox_refuses_a_plain_process(kind: str) -
     """Of a new job, of a change to one, and of any change that leaves one; what says nothing is in a sandbox."""
     floor = Isolation.SANDBOX
     assert Isolation.SANDBOX is confine(JobBody(), kind, serving(), "default", "default", floor).fields["isolation"]
-    for refused in (
-        lambda: confine(JobBody(isolation=Isolation.PROCESS), kind, NOBODY, "default", "default", floor),
-        lambda: reconfine(JobBody(isolation=None), kind, stored(isolation=Isolation.SANDBOX), floor),
-        lambda: reconfine(JobBody(name="b"), kind, stored(), floor),
-    ):
-        with pytest.raises(Invalid, match="min_isolation") as error:
-            refused()
-        assert "/isolation" == error.value.pointer
+    with pytest.raises(Invalid, match="min_isolation") as error:
+        confine(JobBody(isolation=Isolation.PROCESS), kind, NOBODY, "default", "default", floor)
+    assert "/isolation" == error.value.pointer
+    for body, before in ((JobBody(isolation=None), Isolation.SANDBOX), (JobBody(name="b"), Isolation.PROCESS)):
+        with pytest.raises(Invalid, match="min_isolation"):
+            reconfine(body, kind, stored(isolation=before), floor)
     assert (SANDBOX_LABEL,) == reconfine(JobBody(isolation=Isolation.SANDBOX), kind, stored(), floor).labels
 
 

@@ -313,3 +313,15 @@ def test_the_sdk_stands_alone_and_a_worker_loads_little_of_it() -> None:
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert [] == answer.stdout.split()
+
+
+def test_a_task_names_the_resources_that_its_runs_hold() -> None:
+    """Beside the other fields of its jobs; one job may say other amounts."""
+
+    @task("sdk.trains", job={"queue": "gpu"}, resources={"gpu": 1})
+    def trains(rounds: int) -> int:
+        return rounds
+
+    body = trains.bind(3).body()
+    assert ("gpu", {"gpu": 1}) == (body["queue"], body["resources"])
+    assert {"gpu": 2} == trains.bind(3).body(fields={"resources": {"gpu": 2}})["resources"]

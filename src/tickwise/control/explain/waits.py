@@ -19,6 +19,7 @@ from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.rules.sentences import FAILED_SENTENCE, HELD_SENTENCE
 from tickwise.ports.store import Incident, LetterRow, LetterStatus, RunRow
+from tickwise.roles.shared.served_queues import in_use, unserved
 
 BY_RULE: Final = "Its job says not to try again after"
 BY_DEADLINE: Final = "(retry.deadline_seconds)"
@@ -74,6 +75,8 @@ def waits(facts: RunFacts) -> Waits | None:
         return Waits(Because.WAITING_QUEUE_HELD, words, data)
     if run.ready_at is None or run.ready_at <= now:
         return None
+    if not run.failures and (capacity := _for_capacity(facts)) is not None:
+        return capacity
     at = facts.said(run.ready_at)
     if run.paced:
         key = "" if facts.plan is None or facts.plan.rate is None else key_in_words(facts.plan.rate.key)
@@ -122,6 +125,20 @@ def _for_slot(facts: RunFacts, key: str) -> Waits:
     words += _taken_by(facts)
     data = {"limit_key": key, "limit": limit, "taken_by": [str(run.run_id) for run, _ in facts.holders]}
     return Waits(Because.WAITING_SLOT, words, data)
+
+
+def _for_capacity(facts: RunFacts) -> Waits | None:
+    """The counted capacity for which an executor gave it back; None: none."""
+    job, demand = facts.job, facts.demand
+    if job is None or demand is None or not facts.active:
+        return None
+    needs = {"needs": dict(demand)}
+    missing = unserved(job.lane, facts.function, facts.active, job.namespace, demand)
+    if missing is not None:
+        return Waits(Because.WAITING_NOT_OFFERED, f"waits: {missing}", needs)
+    able = [each for each in facts.active if unserved(job.lane, facts.function, [each], job.namespace, demand) is None]
+    taken = in_use(demand, able)
+    return None if taken is None else Waits(Because.WAITING_CAPACITY, f"waits: {taken}", needs)
 
 
 def _for_quota(facts: RunFacts) -> Waits:
