@@ -33,6 +33,7 @@ async def process(url: str) -> AsyncIterator[httpx2.AsyncClient]:
     await signals.start()
     control = Control(
         ControlContext(
+            sandboxes=False,
             store=store,
             blobs=open_blobs("memory://"),
             signals=signals,

@@ -34,6 +34,7 @@ PROGRAMS: Final = {
     "pgbouncer": "pgbouncer",
     "chromium": "chromium",
     "promtool": "prometheus",
+    "bwrap": "bubblewrap",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -85,6 +85,8 @@ REASONS = {
     "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
     "that of a virtual environment that was deleted. There is no retry.",
     "interpreter_unusable": "Its interpreter is no Python, or a broken one. There is no retry.",
+    "isolation_missing": "The executor cannot confine it as its job says, so the run went back unstarted "
+    "(`tickwise doctor` on that machine says why).",
     "invalid": "It cannot succeed as it is, so there is no retry.",
     "lease_lost": "Of an attempt: its executor died or went silent. The run goes on elsewhere.",
     "lease_over": "Of an attempt: its executor could not reach the store, and stopped it in time. It runs again.",

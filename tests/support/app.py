@@ -127,6 +127,7 @@ async def world(
     with cheap_passwords():
         control = Control(
             ControlContext(
+                sandboxes=False,  # executors of tests are few lines, and surround nothing
                 store=store,
                 blobs=open_blobs("memory://"),
                 signals=bell,

@@ -96,6 +96,7 @@ class Buffered:
 def new_applier(store: Any, clock: Clock, metrics: Metrics) -> RequestApplier:
     """An applier of requests to the store, as wiring makes it for a recorder."""
     context = ControlContext(
+        sandboxes=False,
         store=store,
         blobs=open_blobs("memory://"),
         signals=Bell(),

@@ -62,9 +62,15 @@ class Local:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The caller's environment without what would point commands elsewhere or colour their output."""
+    """The caller's environment without what would point commands elsewhere or colour their output. Tasks are plain
+    processes, for many work on files of a test: sandboxes have tests of their own, which say so."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TICKWISE_", "_TICKWISE"))}
-    return {**{name: value for name, value in kept.items() if name != "COLUMNS"}, "TZ": "UTC", **more}
+    return {
+        **{name: value for name, value in kept.items() if name != "COLUMNS"},
+        "TZ": "UTC",
+        "TICKWISE_ISOLATION": "process",
+        **more,
+    }
 
 
 def run_command(arguments: Sequence[str | Path], environ: Mapping[str, str], *, stdin: str | None = None) -> Ran:

@@ -1,5 +1,8 @@
 """P1: real tasks, each in a process of its own: shell commands, Python scripts cold and warm, and with an environment.
 
+Unless a value says sandboxed, tasks are plain processes (`isolation: process`). Sandboxes are measured where bubblewrap
+is installed and this machine can build one (`tickwise doctor`).
+
 One executor at its defaults, which says as whom tasks run (`run_tasks_as`, by `TICKWISE_BENCH_RUN_TASKS_AS`; unset:
 where the executor is root, a user for each namespace). Every task is a row of history, as in all cases. Beside it, on
 the same cores and without any record: `xargs -P`, GNU parallel where it is installed, a loop over `subprocess.run`, and
@@ -27,6 +30,8 @@ from bench.harness import SQL, Case, Check, Rig, Round
 from bench.usage import read
 from bench.work import jobs, store
 from tests.support.packages import add_wheel
+from tickwise.adapters.runner.process.sandbox.levels import sandbox_level
+from tickwise.domain.confinement import Confinement, Isolation, needed_labels
 from tickwise.domain.model import Lane
 
 WARM_UP: Final = 40
@@ -64,26 +69,38 @@ async def product(rig: Rig) -> Round:
             "warm": ({"kind": "python", "source": source}, count),
             "environment": ({"kind": "python", "source": f"import tickle\n{source}", "requirements": "tickle"}, count),
         }
+        sandboxed = {
+            "sandboxed shell": (SHELL, count // 4),
+            "sandboxed cold": ({"kind": "python", "source": source, "start": "cold"}, count // 8),
+        }
         rates = {}
         for name, (task, number) in tasks.items():
             rates[name], more[f"cpu_us of {name}"] = await _rate(rig, task, number, settings)
+        for name, (task, number) in sandboxed.items() if sandbox_level(None).is_there else ():
+            rates[name], more[f"cpu_us of {name}"] = await _rate(rig, task, number, settings, Isolation.SANDBOX)
         more |= {f"{name}/s": round(rate, 1) for name, rate in rates.items()}
         more |= await _overhead(rig, settings)
     return Round(rates["shell"], more)
 
 
-async def _rate(rig: Rig, task: Mapping[str, Any], count: int, settings: Mapping[str, str]) -> tuple[float, Any]:
+async def _rate(
+    rig: Rig,
+    task: Mapping[str, Any],
+    count: int,
+    settings: Mapping[str, str],
+    isolation: Isolation = Isolation.PROCESS,
+) -> tuple[float, Any]:
     """Tasks a second, from the first start to the last durable end, and microseconds of CPU a task."""
     await rig.reset()
     connection = await rig.connect()
     async with rig.role("executor", **settings) as executor, store(rig) as opened:
         await rig.until_executors(1)
-        await opened.jobs.add(_jobs(rig, task, WARM_UP))
+        await opened.jobs.add(_jobs(rig, task, WARM_UP, isolation=isolation))
         await rig.until_ended(WARM_UP, 120)
         await rig.outcome(WARM_UP)
         await rig.reset()
         used = await read(connection, executor=executor.pid)
-        batch = _jobs(rig, task, count)
+        batch = _jobs(rig, task, count, isolation=isolation)
         await opened.jobs.add(batch)
         durable = await rig.until_ended(count, 300, last=[job.run_id for job in batch[-20:] if job.run_id])
         spent = await read(connection, executor=executor.pid)
@@ -112,10 +129,17 @@ async def _overhead(rig: Rig, settings: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def _jobs(rig: Rig, task: Mapping[str, Any], count: int, due: list[float] | None = None) -> list[Any]:
+def _jobs(
+    rig: Rig,
+    task: Mapping[str, Any],
+    count: int,
+    due: list[float] | None = None,
+    *,
+    isolation: Isolation = Isolation.PROCESS,
+) -> list[Any]:
     kind, when = task["kind"], "IMMEDIATE" if due is None else "FUTURE"
-    definition = json.dumps({"schedule_type": when, "task": task, "payload": {}})
-    lane = Lane(requires=(f"task:{kind}",))
+    definition = json.dumps({"schedule_type": when, "task": task, "payload": {}, "isolation": isolation})
+    lane = Lane(requires=tuple(sorted((f"task:{kind}", *needed_labels(Confinement(isolation))))))
     made = jobs(rig, count, due=due, definitions=[definition] * count)
     return [job._replace(task_kind=kind, lane=lane) for job in made]
 
@@ -181,6 +205,7 @@ CASE = Case(
     checks=(
         Check("Python scripts a second, warm", "warm/s", 400, higher=True),
         Check("Python scripts a second, with an environment", "environment/s", 400, higher=True),
+        Check("sandboxed shell commands a second, one bubblewrap each", "sandboxed shell/s", 100, higher=True),
         Check("start overhead of a script, p50 in ms", "overhead p50 in ms", 10.0),
     ),
 )

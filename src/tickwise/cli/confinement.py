@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
 from tickwise.cli import work
 from tickwise.cli.session import Decorated, Session
+from tickwise.domain.confinement import ISOLATED_KINDS, Isolation
 
 ANY: Final = "any"
 """As the value of `--allow-network`: all that the executor reaches."""
@@ -64,6 +66,32 @@ def fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
         body["resources"] = _resources(said["resource"])
         work.blame(session, "/resources", "--resource", " ".join(said["resource"]))
     return body
+
+
+def isolation_words(session: Session, job_id: str) -> str | None:
+    """The sentence on the isolation that a created job got; None: its task can have none, or the caller may not see."""
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        job = session.client.job_get(job_id)
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
+        return None
+    return described(job)
+
+
+def described(job: Mapping[str, Any]) -> str | None:
+    """The sentence on the isolation of a job as it is answered; None: its task can have none."""
+    if (job.get("task") or {}).get("kind") not in ISOLATED_KINDS:
+        return None
+    if job["isolation"] != Isolation.SANDBOX:
+        return "It runs as a plain process, without a sandbox."
+    network = job["allow_network"]
+    if network is True:
+        return "It runs in a sandbox, with the network of its executor."
+    reaches = ", ".join(network) if network else "no network (--allow-network)"
+    return f"It runs in a sandbox that reaches {reaches}."
 
 
 def _network(texts: tuple[str, ...]) -> Any:

@@ -262,7 +262,8 @@ class Settings(ScriptSettings):
     isolation: str = _setting(
         "auto",
         "Whether an executor gives `python` and `shell` tasks sandboxes. `auto`: if this host can, which `tickwise "
-        "doctor` tells; `process`: no; `sandbox`: yes, and where the host cannot, the executor refuses to start.",
+        "doctor` tells; `process`: no; `sandbox`: yes, and where the host cannot, the executor refuses to start. Of an "
+        "API, `process` lets new jobs that say no `isolation` be plain processes.",
         choices=("auto", "process", "sandbox"),
     )
     environments_dir: Path | None = _setting(

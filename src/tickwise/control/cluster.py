@@ -13,6 +13,7 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.store import ExecutorRow, StoreStats
+from tickwise.roles.shared.costly import CostlyAnswers
 from tickwise.roles.shared.membership import RoleFacts, active_roles
 
 
@@ -44,6 +45,7 @@ class ClusterService:
         self._context = context
         self._settings = settings
         self._membership = membership
+        self._stats: CostlyAnswers[str, StoreStats] = CostlyAnswers(context.clock)
 
     @requires(Permission.EXECUTORS_READ)
     async def roles(self, _who: Principal) -> Sequence[RoleFacts]:
@@ -73,5 +75,5 @@ class ClusterService:
 
     @requires_none("readiness is open to load balancers; counts of the whole installation name nothing")
     async def stats(self) -> StoreStats:
-        """Counts for metrics and readiness. Raises `StoreUnavailable`."""
-        return await self._context.store.upkeep.stats()
+        """Counts for people, up to 30 s old while they cost the store much. Raises `StoreUnavailable`."""
+        return await self._stats.of("", self._context.store.upkeep.stats)

@@ -161,11 +161,13 @@ class ControlContext:
         runs_kept_seconds: float | None = None,
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
         tracer: Tracer | None = None,
+        sandboxes: bool = True,
     ) -> None:
         """`searches` answers people's searches; None: the store. `hint_publisher` publishes claim hints through the
         broker. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
         how long ended runs are kept; None: unknown. `dead_letter_seconds`: how long a dead letter waits for a person.
-        `tracer` records traces.
+        `tracer` records traces. `sandboxes`: False if the operator wants none, so that a new job whose body says
+        nothing of it is a plain process.
         """
         self.store = store
         self.blobs = blobs
@@ -177,6 +179,7 @@ class ControlContext:
         self.runs_kept_seconds = runs_kept_seconds
         self.dead_letter_seconds = dead_letter_seconds
         self.tracer = tracer
+        self.sandboxes = sandboxes
         self.time = StoreTime(store, clock)
         self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)

@@ -44,8 +44,9 @@ STATUSES: Final = (100, 599)
 # Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
 _NO_FAILURES: Final = frozenset(
     (
-        "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing", "lease_lost",
-        "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost", "unknown_function", "unknown_outcome",
+        "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing",
+        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost",
+        "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(

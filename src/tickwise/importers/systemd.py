@@ -140,6 +140,7 @@ def _translate(timer: _Timer, setting: UnitSetting) -> Translation:
         **_jitter(unit, changes),
         **service.fields,
         "task": service.task,
+        "isolation": "process",
     }
     if timer.several:
         changes.append(

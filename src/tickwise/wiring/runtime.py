@@ -41,6 +41,7 @@ from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
+from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
@@ -299,6 +300,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
         runs_kept_seconds=runtime.settings.retention_runs_days * DAY_SECONDS,
         dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
         tracer=runtime.tracer,
+        sandboxes=runtime.settings.isolation != Isolation.PROCESS,
     )
 
 

@@ -73,8 +73,14 @@ async def test_all_of_it_is_answered_as_it_was_said(here: World) -> None:
         "on_unknown": "hold",
         "concurrency": {"limit": 2, "key": "queue"},
         "rate": {"limit": 10, "per_seconds": 60.0, "key": "key:mail"},
-        "limits": {"output_bytes": 1000, "cpu_seconds": 5.0, "memory_bytes": 1 << 28, "processes": 20,
-                   "disk_bytes": 1 << 26, "files": 1000},
+        "limits": {
+            "output_bytes": 1000,
+            "cpu_seconds": 5.0,
+            "memory_bytes": 1 << 28,
+            "processes": 20,
+            "disk_bytes": 1 << 26,
+            "files": 1000,
+        },
     }
     found = await get(here, f"/jobs/{await create(here, every='1h', **said)}")
     assert said == {name: found[name] for name in said}

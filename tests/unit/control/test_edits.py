@@ -73,6 +73,7 @@ class House:
         kinds = {kind.name: kind for kind in builtin_kinds()}
         self.control = Control(
             ControlContext(
+                sandboxes=False,
                 store=self.store,
                 blobs=blobs,
                 signals=bell,

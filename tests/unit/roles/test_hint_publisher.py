@@ -77,6 +77,7 @@ async def control(rig: Rig, ear: Ear) -> AsyncIterator[Control]:
     """What people ask, on that store."""
     made = Control(
         ControlContext(
+            sandboxes=False,
             store=rig.flaky,
             blobs=rig.blobs,
             signals=rig.signals,

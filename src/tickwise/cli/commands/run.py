@@ -212,6 +212,9 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
         session.say(f"Look at its result with: tickwise operations show {session.short(created['operation_id'])}")
     else:
         session.say(when_it_runs(session, body, str(job_id)))
+        isolated = confinement.isolation_words(session, str(job_id))
+        if isolated is not None:
+            session.say(isolated)
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     session.say(f"Look at it with: tickwise jobs show {session.short(job_id)}")
@@ -221,6 +224,9 @@ def _watch(session: Session, created: dict[str, Any], body: dict[str, Any], *, w
     """Follow the job's only run to its end."""
     run_id = only_run_id(session, str(created["job_id"]))
     session.note(f"Job {session.short(created['job_id'])} ({body['name']}), run {session.short(run_id)}")
+    isolated = confinement.isolation_words(session, str(created["job_id"]))
+    if isolated is not None:
+        session.note(isolated)
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     ended = Follower(session, run_id, with_log=with_log).follow()

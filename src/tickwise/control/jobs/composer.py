@@ -42,7 +42,7 @@ class JobComposer:
         if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
             return None
         now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
-        return None if now is None or serving is None else Scene(now, {}, serving)
+        return None if now is None or serving is None else Scene(now, {}, serving, sandboxes=self._context.sandboxes)
 
     async def scene(self, who: Principal, bodies: Sequence[JobBody]) -> Scene:
         """Look up the objects that the bodies name. Raises `StoreUnavailable`."""
@@ -66,7 +66,8 @@ class JobComposer:
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         following = following.told_to(who.within)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
-        return Scene(now, tasks, serving, calendars, following, channels)
+        known = Scene(now, tasks, serving, calendars, following, channels)
+        return known._replace(sandboxes=self._context.sandboxes)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:
         """The findings on the scripts in the bodies. Returns within seconds."""

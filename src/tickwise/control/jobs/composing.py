@@ -50,9 +50,9 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     name, resolved = resolve(body, plan.calendars, scene, check)
     task = resolved.task
     queue = DEFAULT_QUEUE if body.queue is UNSET else body.queue or DEFAULT_QUEUE
-    confined = check_run_as(
-        confine(body, task.kind, scene.serving, queue, who.namespace), who.namespace, check.run_as_users
-    )
+    serving = scene.serving if scene.sandboxes else None
+    confined = confine(body, task.kind, serving, queue, who.namespace)
+    check_run_as(confined, who.namespace, check.run_as_users)
     own_lane = lane(body, task, scene.serving.functions, confined=confined.labels)
     missing = scene.serving.missing(own_lane, task.function, who.namespace)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)

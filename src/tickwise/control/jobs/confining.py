@@ -34,7 +34,7 @@ from tickwise.domain.confinement import (
 from tickwise.domain.errors import Invalid
 from tickwise.roles.shared.served_queues import Serving
 
-WHEN_UNKNOWN: Final = Isolation.PROCESS
+WHEN_UNKNOWN: Final = Isolation.SANDBOX
 """The isolation of a new job while no active executor serves its queue."""
 _FIELDS: Final = ("isolation", "allow_network", "run_as", "resources")
 _NOTHING: Final = (UNSET,) * len(_FIELDS)
@@ -55,8 +55,9 @@ NOTHING: Final = Confined({}, ())
 _DEFAULTS: Final[Mapping[str, Any]] = {**PLAIN._asdict(), "resources": {}}
 
 
-def confine(body: JobBody, kind: str, serving: Serving, queue: str, namespace: str) -> Confined:
-    """Of a new job. Raises `Invalid`."""
+def confine(body: JobBody, kind: str, serving: Serving | None, queue: str, namespace: str) -> Confined:
+    """Of a new job. `serving`: the active executors; None: a job that says nothing is a plain process.
+    Raises `Invalid`."""
     if kind not in ISOLATED_KINDS and _said(body) == _NOTHING:
         return NOTHING
     found = _merged(body, PLAIN)
@@ -127,10 +128,14 @@ def _merged(body: JobBody, before: Confinement) -> Confinement:
     return before
 
 
-def _usual(found: Confinement, serving: Serving, queue: str, namespace: str) -> tuple[Isolation, tuple[str, ...]]:
+def _usual(
+    found: Confinement, serving: Serving | None, queue: str, namespace: str
+) -> tuple[Isolation, tuple[str, ...]]:
     """The isolation of a new job that names none."""
     if isinstance(found.allow_network, tuple):
         return Isolation.SANDBOX, ()  # only a sandbox can hold a task to a list
+    if serving is None:
+        return Isolation.PROCESS, ()
     offered = serving.offers_sandbox(queue, namespace)
     if offered is None:
         return WHEN_UNKNOWN, ()

@@ -27,3 +27,5 @@ class Scene(NamedTuple):
     """The channels that are named by `notify`, as far as they exist."""
     scripts: Findings = NO_FINDINGS
     """The findings on the scripts in the bodies."""
+    sandboxes: bool = True
+    """See `ControlContext`."""

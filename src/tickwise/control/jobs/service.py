@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -38,6 +38,7 @@ from tickwise.ports.store import (
     RunQuery,
     RunRow,
 )
+from tickwise.roles.shared.costly import CostlyAnswers
 from tickwise.roles.shared.served_queues import Serving, not_offered, unserved
 
 DAY_SECONDS: Final = 86_400.0
@@ -52,6 +53,7 @@ class JobService:
         self._changes = changes
         self._moves = JobMoves(context)
         self._transfers = JobTransfers(context, changes.declarations)
+        self._coming: CostlyAnswers[Hashable, Page[JobRow]] = CostlyAnswers(context.clock)
 
     # ------------------------------------------------------------------------------------------ write
 
@@ -148,9 +150,11 @@ class JobService:
     async def coming(
         self, who: Principal, *, after: float | None = None, before: float | None = None, limit: int
     ) -> Sequence[JobRow]:
-        """The jobs that run next in this time, the earliest first: a bounded look, see `ComingQuery`."""
+        """The jobs that run next in this time, the earliest first: a bounded look, see `ComingQuery`. Up to 30 s old
+        while it costs the store much."""
         query = ComingQuery(namespace=who.namespace, after=after, before=before, within=who.within, limit=limit)
-        return await self._context.searches.jobs(query)
+        key = (who.namespace, who.within, after is None, before is None, limit)
+        return await self._coming.of(key, lambda: self._context.searches.jobs(query))
 
     @requires(Permission.JOBS_READ, Permission.JOBS_WRITE, Permission.JOBS_OPERATE, by_labels=True)
     async def warnings(self, _who: Principal, rows: Sequence[JobRow]) -> Sequence[tuple[str, ...]]:

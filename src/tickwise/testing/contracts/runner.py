@@ -19,6 +19,7 @@ from obstore.store import MemoryStore
 
 from tickwise.adapters.blobs import StoredBlobs
 from tickwise.adapters.clock import SystemClock
+from tickwise.domain.confinement import OFFERED_PREFIXES
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
 from tickwise.ports.blobs import LOG_LAST, Blobs, log_prefix
 from tickwise.ports.runner import Assignment, Ending, Runner, TaskLimits, Verdict
@@ -268,7 +269,10 @@ class RunnerAttemptsContract(RunnerSuite):
         assert len(set(kinds)) == len(kinds)
         offered = started.runner.offers()
         functions = ["function:*", *(f"function:{name}" for name in offered)] if offered else []
-        assert [f"task:{name}" for name in kinds] + functions == list(started.runner.labels())
+        labels = list(started.runner.labels())
+        surroundings = [label for label in labels if label.startswith(OFFERED_PREFIXES)]
+        assert [f"task:{name}" for name in kinds] + functions + surroundings == labels
+        assert len(set(labels)) == len(labels)
 
 
 class RunnerStopsContract(RunnerSuite):

@@ -190,6 +190,7 @@ class SimulatedNode:
         assert self.link is not None
         assert self.clock is not None
         return ControlContext(
+            sandboxes=False,
             store=self.link,
             blobs=NoBlobs(),
             signals=signals,

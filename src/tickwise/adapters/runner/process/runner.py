@@ -220,6 +220,7 @@ class ProcessRunner(SlotRunner):
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         user, private = self._users and self._users.any_of_them(), (*settings.private_folders, self._folder.root)
         self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        self._labels = (*self._labels, *self._sandboxes.labels)
         options = [] if self._users is None else [AS_ROOT]
         if self._users is not None and not self._users.are_of_operator:
             options.append(NO_NEW_PRIVILEGES)
@@ -277,7 +278,7 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         if self._starts.pause_left_seconds() > 0.0:
             return ()
-        return (*super().labels(), *self._sandboxes.labels, *self._named.labels())
+        return self._named.offered_with(self._labels)
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
         most = self._settings.task_disk_bytes
@@ -299,8 +300,7 @@ class ProcessRunner(SlotRunner):
         lack = self._sandboxes.refusal(assignment)
         if lack is not None:
             return unconfined(lack, self._now())
-        named = assignment.confinement.run_as is not None
-        if named and (refused := await self._in_thread(self._named.look_up, assignment)) is not None:
+        if (refused := await self._named.refusal(assignment)) is not None:
             return run_as_refused(refused, self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):

@@ -15,7 +15,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ import structlog
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
 from tickwise.adapters.runner.process.limits import set_walls
-from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.space.work_space import file_wall_in_shell
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
@@ -86,9 +85,12 @@ class Start:
     warm: WarmScript | None = None
     """None: a cold start."""
     descriptors: Mapping[int, int] = field(default_factory=dict)
-    """Those of ours that the program gets beside its output, by their numbers there. Without a starter both are equal."""
+    """Those of ours that the program gets beside its output, by their numbers there. Without a starter both are the
+    same."""
     is_sandboxed: bool = False
     """The program is that of a sandbox, and the task is in it."""
+    opened_by: Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]] | None = None
+    """Starts the process, where no starter does; None: the thread that asks does it."""
 
     @property
     def groups(self) -> Sequence[int]:
@@ -234,18 +236,20 @@ def _started(start: Start, arguments: Sequence[str], output: int, stdin: int | N
             descriptors=start.descriptors,
             is_sandboxed=start.is_sandboxed,
         )
-    opened = partial(
-        subprocess.Popen,
-        arguments,
-        stdin=subprocess.DEVNULL if stdin is None else stdin,
-        stdout=output,
-        stderr=output,
-        cwd=start.work,
-        env=start.environment,
-        pass_fds=tuple(start.descriptors.values()),
-        start_new_session=True,
-    )
-    return scoped(opened) if start.is_sandboxed else opened()
+
+    def opened() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=output,
+            stderr=output,
+            cwd=start.work,
+            env=start.environment,
+            pass_fds=tuple(start.descriptors.values()),
+            start_new_session=True,
+        )
+
+    return opened() if start.opened_by is None else start.opened_by(opened)
 
 
 def _mark(process: Process, start: Start) -> None:

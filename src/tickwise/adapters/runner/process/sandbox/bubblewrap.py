@@ -6,8 +6,8 @@
     bwrap ──► /bin/sh, process 1 of the sandbox ──► the task, process 2
 
 Process 1 is a shell and not bubblewrap's own: the time and memory of a task reach the caller through it, and when it
-ends the kernel has ended all that is in the sandbox before bubblewrap itself ends. It ignores TERM, which process 1 does unless it
-says otherwise, and a task obeys it as outside. It waits for what loses its parent.
+ends the kernel has ended all that is in the sandbox before bubblewrap itself ends. It ignores TERM, as a process 1
+without a handler does, while a task obeys it as outside. It waits for what loses its parent.
 
 Invariants: bubblewrap's own environment is empty, for process 1 would show it; no file descriptor but the output
 reaches the task.

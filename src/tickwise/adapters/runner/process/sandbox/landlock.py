@@ -77,8 +77,8 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path], *, tcp: bool = 
 
 
 def restrict_scope() -> int:
-    """Let this thread, and what it starts, signal no process and reach no abstract socket outside of it. Returns the ABI;
-    below `SCOPES_SINCE` nothing is restricted. Raises `OSError`."""
+    """Let this thread, and what it starts, signal no process and reach no abstract socket outside of it. Returns the
+    ABI; below `SCOPES_SINCE` nothing is restricted. Raises `OSError`."""
     abi = landlock_abi()
     if abi >= SCOPES_SINCE:
         rules = _ruleset(abi, 0, tcp=True)

@@ -1,7 +1,7 @@
 """Whether this host gives the isolation level `sandbox`, found out by building one; and if not, why, and what to do.
 
-    bwrap in PATH? ──► new enough? ──► seccomp in the kernel, a filter for the machine? ──► one sandbox is built, as a
-                                                                                           user of tasks, and looks around
+bwrap in PATH? ──► new enough? ──► seccomp in the kernel, a filter for the machine? ──► one sandbox is built, as a
+                                                                                       user of tasks, and looks around
 """
 
 from __future__ import annotations
@@ -106,10 +106,13 @@ def _trial(program: str, user: TaskUser | None) -> tuple[str, str] | None:
         uid, gid = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
         try:
             etc = EtcFolders(folder).of(Person(uid, gid, "task", HOME))
-            plan = SandboxPlan(work="/tmp", home=HOME, etc=etc)  # noqa: S108  # its own
+            plan = SandboxPlan(work="/tmp", home=HOME, etc=etc)  # its own
             done = _built(program, plan, user)
         except (OSError, subprocess.SubprocessError) as error:
-            return f"a sandbox cannot be started: {error}", "look at the error, and at `tickwise doctor` once it is mended"
+            return (
+                f"a sandbox cannot be started: {error}",
+                "look at the error, and at `tickwise doctor` once it is mended",
+            )
     if done.returncode == 0 and done.stdout.strip() == b"built":
         return None
     said = (done.stderr or done.stdout).decode(errors="replace").strip()[:300] or f"exit status {done.returncode}"

@@ -8,8 +8,8 @@
     task.directory         at its path outside, writable
     its interpreter        at its path outside, read-only (`interpreter_mounts`)
 
-Invariant: nothing else of the machine is there. No data folder, no configuration, no socket, no home. The root folder itself is read-only, so all that a
-task can write is bounded or on the disk of its folder.
+Invariant: nothing else of the machine is there: no data folder, no configuration, no socket, no home. The root folder
+itself is read-only, so all that a task can write is bounded or on the disk of its folder.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import Final, NamedTuple
 SYSTEM: Final = "/usr"
 SYSTEM_LINKS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Links into /usr, or folders of their own on older machines."""
-TMP: Final = "/tmp"  # noqa: S108  # a folder in memory that only this sandbox has
-SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  # as above
+TMP: Final = "/tmp"  # a folder in memory that only this sandbox has
+SHARED_MEMORY: Final = "/dev/shm"  # as above
 NETWORK_FILES: Final = (
     "/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
     "/etc/pki/ca-trust/extracted", "/etc/ca-certificates/extracted",
 )  # fmt: skip
-"""What programs read to reach names and to trust them. They change while a machine runs, so they are the machine's own."""
+"""The files by which programs find hosts and trust them: the machine's own, for they change while it runs."""
 
 
 class Mount(NamedTuple):

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Pers
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.levels import HOME, SandboxLevel, sandbox_level
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
+from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter
 from tickwise.adapters.runner.process.start import Start
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -65,7 +66,7 @@ class Sandboxes:
     etc: EtcFolders
     private: tuple[Path, ...] = ()
     """Folders of the executor: no mount shows one of them, nor a folder that one of them is in."""
-    sizes: SandboxSizes = SandboxSizes()
+    sizes: SandboxSizes = field(default=SandboxSizes())
 
     @property
     def labels(self) -> Sequence[str]:
@@ -97,7 +98,7 @@ class Sandboxes:
             most = plan.sizes._replace(tmp=min(plan.sizes.tmp, start.limits.disk_bytes))
             plan = replace(plan, sizes=most)
         _must_be_shown(start, plan)
-        environment = {**start.environment, "HOME": plan.home} | _said_home(needs.assignment)
+        environment = {**start.environment, "HOME": plan.home, **_said_home(needs.assignment)}
         with ExitStack() as opened:
             filter_file = os.open(self.filter_file, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, filter_file)
@@ -114,6 +115,7 @@ class Sandboxes:
                 limits=with_own(start.limits),
                 descriptors=dict(zip(theirs, ours, strict=True)),
                 is_sandboxed=True,
+                opened_by=scoped,
                 warm=None,
             )
 

@@ -2,8 +2,8 @@
 
 A network namespace hides the abstract sockets of the machine; a task that has the executor's network would find them.
 Landlock holds a thread and what it starts, so the thread that starts sandboxes gives its rights up before. It stays for
-as long as the process: a sandbox ends with the thread that started it (`--die-with-parent`). A starter of root's does the same
-in the child that becomes bubblewrap (`task_starter_program`).
+as long as the process: a sandbox ends with the thread that started it (`--die-with-parent`). A starter of root's does
+the same in the child that becomes bubblewrap (`task_starter_program`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _threads: list[ThreadPoolExecutor] = []
 
 
 def scoped(work: Callable[[], _Result]) -> _Result:
-    """Do this in that thread. Blocking; one at a time. Raises what it raises, and `OSError` if the thread could not give
-    its rights up."""
+    """Do this in that thread. Blocking; one at a time. Raises what it raises, and `OSError` if the thread could not
+    give its rights up."""
     with _lock:
         if not _threads:
             thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox-starter")

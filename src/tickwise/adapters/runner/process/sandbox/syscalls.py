@@ -9,8 +9,9 @@
     personality, but the plain ones              EPERM: it turns the randomisation of addresses off
 
 The filter is a deny list: programs of every kind run in a sandbox, and an allow list would break them with each new
-release of libc. The namespaces are the first wall, and this one is behind them. Numbers are of the kernel's ABI and never change. (libseccomp
-could make the filter too. It is a shared library that minimal hosts lack, and what is needed of it is this table.)
+release of libc. The namespaces are the first wall, and this one is behind them. Numbers are of the kernel's ABI and
+never change. (libseccomp could make the filter too. It is a shared library that minimal hosts lack, and what is needed
+of it is this table.)
 """
 
 from __future__ import annotations
