@@ -52,7 +52,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
     queue = DEFAULT_QUEUE if body.queue is UNSET else body.queue or DEFAULT_QUEUE
     serving = scene.serving if scene.sandboxes else None
     confined = confine(body, task.kind, serving, queue, who.namespace, scene.floor)
-    confined = check_run_as(confined, who.namespace, check.run_as_users)
+    check_run_as(confined, who.namespace, check.run_as_users)
     own_lane = lane(body, task, scene.serving.functions, confined=confined.labels)
     missing = scene.serving.missing(own_lane, task.function, who.namespace, confined.demand)
     fields, passing = policies_for(body, task, check, job_id, own_lane.queue)

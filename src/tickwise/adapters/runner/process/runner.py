@@ -269,7 +269,7 @@ class ProcessRunner(SlotRunner):
     def labels(self) -> Sequence[str]:
         if self._starts.pause_left_seconds() > 0.0:
             return ()
-        return (*self._labels, *self._named.labels())
+        return self._named.offered_with(self._labels)
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
         most = self._settings.task_disk_bytes
@@ -291,8 +291,7 @@ class ProcessRunner(SlotRunner):
         lack = self._sandboxes.refusal(assignment)
         if lack is not None:
             return unconfined(lack, self._now())
-        named = assignment.confinement.run_as is not None
-        if named and (refused := await self._in_thread(self._named.look_up, assignment)) is not None:
+        if (refused := await self._named.refusal(assignment)) is not None:
             return run_as_refused(refused, self._now())
         text = await self._text(assignment)
         if isinstance(text, Ending):

@@ -14,6 +14,7 @@ user that is made for a namespace.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 from collections.abc import Sequence
@@ -83,6 +84,17 @@ class NamedUsers:
             self._looked = self._clock.monotonic()
             self._threads.submit(self._look)
         return self._labels
+
+    def offered_with(self, labels: Sequence[str]) -> Sequence[str]:
+        """These labels of the runner, and those of the users."""
+        named = self.labels()
+        return (*labels, *named) if named else labels
+
+    async def refusal(self, assignment: Assignment) -> RunAsRefusal | None:
+        """`look_up`, where the job of the task names a user; else None, at once."""
+        if assignment.confinement.run_as is None:
+            return None
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.look_up, assignment)
 
     def _look(self) -> None:
         """Look which of the users have an account that tasks can run as."""
