@@ -59,6 +59,7 @@ def test_a_plain_entry_becomes_a_job_that_means_the_same() -> None:
             "cron_expression": "30 2 * * 1-5",
             "timezone": BERLIN,
             "task": {"kind": "shell", "command": "cd || exit\n/usr/local/bin/backup --all"},
+            "isolation": "process",
             "max_retries": 0,
             "overlap": "allow",
             "misfire": {"grace_seconds": 60, "mode": "skip"},
