@@ -38,10 +38,17 @@ from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, conte
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
-from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
+from tickwise.adapters.runner.process.faults import (
+    given_up,
+    interpreter_fault,
+    missing_module,
+    not_started,
+    signal_name,
+    unconfined,
+    unknown_ending,
+)
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.odd_endings import given_up, signal_name, unconfined, unknown_ending
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
     LostTask,
