@@ -54,12 +54,15 @@ def test_who_follows_a_job_waits_until_it_is_applied(capfd: pytest.CaptureFixtur
     """However long that takes; then it is as if it had been stored at once."""
     run = {"run_id": RUN, "status": "SUCCESS", "attempt_number": 1, "error_message": None}
     ended = run | {"start_time": "2026-11-21T10:00:00Z", "end_time": "2026-11-21T10:00:02Z"}
-    replies = [ACCEPTED, NOT_SOON, NOT_YET, Reply(200, [run]), Reply(200, ended), Reply(200, b"one\n"), Reply(200, b"")]
+    job = Reply(200, {"task": {"kind": "shell"}, "isolation": "sandbox", "allow_network": False})
+    output = [Reply(200, b"one\n"), Reply(200, b"")]
+    replies = [ACCEPTED, NOT_SOON, NOT_YET, Reply(200, [run]), job, Reply(200, ended), *output]
     with serving(*replies) as server:
         assert 0 == main(["run", "--shell", "true", "--follow", "--url", server.url, "--api-key", "k"])
     told = capfd.readouterr()
     assert "one\n" == told.out
     assert "is accepted, and not stored yet (pending); waiting for it" in told.err
+    assert "It runs in a sandbox that reaches no network (--allow-network)." in told.err
 
 
 def test_a_read_of_what_is_not_there_yet_is_waited_for() -> None:

@@ -69,6 +69,7 @@ WantedBy=timers.target
         "timeout_seconds": 7_200,
         "max_retries": 0,
         "task": {"kind": "shell", "argv": ["/usr/bin/backup", "--to", "/srv/my backup"]},
+        "isolation": "process",
         "description": "Nightly backup of backup.timer",
     } == entry.job
     accepted(entry.job)

@@ -37,17 +37,18 @@ from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
 from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, login_of, may_be_warm, run_as_refused
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
-from tickwise.adapters.runner.process.faults import interpreter_fault, missing_module, not_started
-from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
-from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
-from tickwise.adapters.runner.process.odd_endings import (
-    TaskEnd,
-    ending_with,
+from tickwise.adapters.runner.process.faults import (
     given_up,
+    interpreter_fault,
+    missing_module,
+    not_started,
     signal_name,
     unconfined,
     unknown_ending,
 )
+from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
+from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
+from tickwise.adapters.runner.process.outcome.task_end import TaskEnd, ending_with
 from tickwise.adapters.runner.process.outcome.task_usage import usage_of
 from tickwise.adapters.runner.process.parent.task_parents import (
     LongTask,
