@@ -71,6 +71,7 @@ OPTIONS: Final = (
     "--as-pid-1",
     *(word for name in CAPABILITIES for word in ("--cap-add", name)),
 )
+DEVICES: Final = ("null", "zero", "full", "random", "urandom", "tty")
 NETWORKS: Final = 256
 """Tasks that a holder has at a time."""
 MAX_REQUEST_BYTES: Final = 64 << 10
@@ -465,12 +466,33 @@ def _config(start: HolderStart) -> dict[str, Any]:
         "place": str(start.place),
         "temporary": [(path, f"size={size},mode={mode}") for path, size, mode in private],
         "kept": _kept(start),
-        "has_terminals": True,
+        "has_terminals": _has_terminals(start),
         "rules": [("/", landlock.READ), ("/dev", devices), *((path, -1) for path in writable)],
         "filter": seccomp_filter(),
         "is_warm": start.is_warm,
         "patience_seconds": start.patience_seconds,
     }
+
+
+def _has_terminals(start: HolderStart) -> bool:
+    """Check whether tasks can have a `/dev/pts` of their own: the kernel makes one only where user 0 is somebody."""
+    return (os.geteuid() if start.user is None else start.user.uid) == 0
+
+
+def _options(start: HolderStart) -> list[str]:
+    """The options of its plan. bubblewrap makes terminals in a user namespace around that of the holder, which then has
+    no rights over its own namespaces. So a holder that cannot give terminals has none itself."""
+    words = start.plan.options()
+    if _has_terminals(start):
+        return words
+    place = words.index("--dev")
+    devices = ["--tmpfs", "/dev"]
+    for name in DEVICES:
+        devices += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        devices += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+    devices += ["--symlink", "/proc/self/fd", "/dev/fd"]
+    return [*words[:place], *devices, *words[place + 2 :]]
 
 
 def _kept(start: HolderStart) -> list[str]:
@@ -489,7 +511,7 @@ def _spawned(start: HolderStart) -> tuple[subprocess.Popen[bytes], socket.socket
         for module in (holder_program, zygote_program):
             files.append(_in_memory(Path(str(module.__file__)).read_bytes()))
             words += ["--ro-bind-data", str(files[-1]), f"{PROGRAMS}/{Path(str(module.__file__)).name}"]
-        words += start.plan.options()
+        words += _options(start)
         for name, value in start.environment.items():
             words += ["--setenv", name, value]
         files.append(_in_memory(b"".join(os.fsencode(word) + b"\0" for word in words)))

@@ -183,7 +183,7 @@ class PreparedStarts:
             self._bare = making.result()
 
     def _key(self, needs: PreparedNeeds, *, is_warm: bool) -> HolderKey:
-        mounts = list(self._mounts_of(self.own))
+        mounts = [*self._mounts_of(self.own), *_programs_of(self.own)]
         variables: Mapping[str, str] = {"PATH": self.path, "LC_ALL": "C.UTF-8", **self.own.environment}
         program = self.own.program
         if needs.text.source is not None:
