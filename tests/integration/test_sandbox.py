@@ -21,13 +21,19 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from tests.support.packages import add_wheel
 from tests.support.runners import OWN_USER, gone
 from tests.support.sandboxes import ONLINE, SANDBOX, SandboxShop
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
 from tickwise.adapters.runner.process.sandbox import levels
 from tickwise.adapters.runner.process.sandbox.plan import SandboxSizes
+from tickwise.adapters.runner.process.task_places import environment_of, python_for
+from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.confinement import PLAIN, SANDBOX_LABEL, Confinement, Isolation
 from tickwise.domain.errors import Misconfigured
+from tickwise.observability.metrics import Metrics
 from tickwise.ports.runner import TaskLimits, Verdict
 from tickwise.testing.contracts.runner import log_of
 
@@ -36,6 +42,7 @@ USERS = [pytest.param(OWN_USER, id="the executor's own user")]
 if ROOT:
     USERS.append(pytest.param(None, id="a user of the namespace"))
 OUTPUT = 1 << 20
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest_asyncio.fixture(params=USERS)
@@ -424,6 +431,47 @@ async def test_a_program_that_is_not_in_it_is_told_so(shop: SandboxShop, open_fo
     assert "not in a sandbox" in (ending.error or "")
 
 
+@pytest.mark.parametrize("user", USERS)
+async def test_a_script_has_the_environment_that_it_declares(user: str | None, open_folder: Path) -> None:
+    """Built outside, read-only inside."""
+    links = open_folder / "links"
+    links.mkdir()
+    links.chmod(0o755)
+    add_wheel(links, "tickle", "WORD = 'hello'\n").chmod(0o644)
+    settings = EnvironmentSettings(root=open_folder / "environments", find_links=str(links), is_offline=True)
+    environments = UvEnvironments(settings, SystemClock(), Metrics())
+    work = open_folder / "own"
+    work.mkdir(mode=0o700)
+    shop = SandboxShop(work / "work", run_tasks_as=user, environments=environments)
+    await shop.open()
+    header = '# /// script\n# dependencies = ["tickle"]\n# ///\n'
+    source = "import os, sys, tickle\nprint(tickle.WORD, sys.prefix == os.environ['VIRTUAL_ENV'])\n"
+    source += "open(sys.prefix + '/new', 'w')"
+    _, said = await shop.python(header + source)
+    await shop.close()
+    assert "hello True\n" in said
+    assert "Read-only file system" in said
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can start it as another user; the others are ordinary users already")
+def test_an_executor_of_an_ordinary_user_gives_sandboxes(open_folder: Path) -> None:
+    """Without any right of root's."""
+    nobody = TaskUser(65_534, 65_534, (), None, "nobody")
+    python = python_for(nobody)
+    own, secret = open_folder / "own", open_folder / "secret"
+    own.mkdir()
+    os.chown(own, nobody.uid, nobody.gid)
+    secret.touch()
+    program = [str(python.program), "-m", "tests.support.plain_sandbox", str(own), str(secret)]
+    surroundings = {"HOME": str(own), "PATH": os.environ["PATH"], **environment_of(python)}
+    done = subprocess.run(
+        program, cwd=REPOSITORY, env=surroundings, capture_output=True, text=True,
+        timeout=120, check=False, user=nobody.uid, group=nobody.gid, extra_groups=[],
+    )  # fmt: skip
+    python.release()
+    assert ["ok", '{"a": 1}', ["65534", "hidden", "read-only"], []] == json.loads(done.stdout or "[]"), done.stderr
+
+
 # ------------------------------------------------------------------------------------------ ends
 
 LEAVING = """
@@ -483,9 +531,7 @@ async def test_a_task_that_is_stopped_may_tidy_up(shop: SandboxShop) -> None:
 async def test_nothing_outlives_an_executor_that_is_killed(tmp_path: Path, with_reapers: bool) -> None:
     """Whether or not the processes that clear up after it are killed too."""
     program = (sys.executable, "-m", "tests.support.abandoned_sandbox", str(tmp_path))
-    process = await asyncio.create_subprocess_exec(
-        *program, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(*program, cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     async with asyncio.timeout(60):
         assert await process.stdout.readline() == b"ready\n"

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.packages import program
+from tickwise.adapters.runner.process.sandbox import levels
 from tickwise.adapters.runner.process.task_places import OUTSIDE
 from tickwise.config import Settings
-from tickwise.wiring.doctor import _tasks, _work_folders
+from tickwise.wiring.doctor import _isolation, _tasks, _work_folders
 
 ROOT = os.geteuid() == 0
 
@@ -48,3 +50,21 @@ def test_the_room_of_tasks_that_cannot_reach_the_data_folder_is_that_of_the_fold
     tmp_path.chmod(0o700)
     found = _work_folders(Settings(data_dir=tmp_path))
     assert found.detail.startswith(f"{OUTSIDE / 'tasks'}/")
+
+
+def test_it_says_which_isolation_this_host_gives_and_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing, and what to do; an error only where the settings require it."""
+    monkeypatch.setattr(levels, "PROGRAM", "no-bwrap-here")
+    lacking = _isolation(Settings(data_dir=tmp_path))
+    assert ("isolation", "warning") == (lacking.name, lacking.level)
+    assert "bubblewrap (bwrap) is not installed" in lacking.detail
+    assert "apt install bubblewrap" in lacking.advice
+    assert "error" == _isolation(Settings(data_dir=tmp_path, isolation="sandbox")).level
+    assert "ok" == _isolation(Settings(data_dir=tmp_path, isolation="process")).level
+
+
+def test_it_says_that_this_host_gives_sandboxes(tmp_path: Path) -> None:
+    """By the one that it built."""
+    program("bwrap")
+    found = _isolation(Settings(data_dir=tmp_path))
+    assert ("ok", True) == (found.level, found.detail.startswith("process, sandbox (")), found

@@ -41,7 +41,7 @@ _said: Final = attrgetter(*_FIELDS)
 
 
 class Confined(NamedTuple):
-    """What a job's task is surrounded by."""
+    """The surroundings of a job's task."""
 
     fields: dict[str, Any]
     """Of the definition, as far as they are off their defaults or were sent."""
@@ -90,7 +90,7 @@ def check_confinement(definition: Definition, kind: str) -> tuple[str, ...]:
 
 
 def confinement_of(definition: Definition) -> Confinement:
-    """What a stored job's task is surrounded by."""
+    """The surroundings of a stored job's task."""
     return Confinement(definition.isolation, definition.allow_network, definition.run_as, definition.resources)
 
 

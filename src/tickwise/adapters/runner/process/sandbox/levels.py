@@ -1,4 +1,4 @@
-"""Whether this host gives the isolation level `sandbox`, found out by building one; and if not, why, and what to do.
+"""The check that this host gives the isolation level `sandbox`, by building one; if not, the reason and the way out.
 
 bwrap in PATH? ──► new enough? ──► seccomp in the kernel, a filter for the machine? ──► one sandbox is built, as a
                                                                                        user of tasks, and looks around

@@ -1,4 +1,4 @@
-"""What a task in a sandbox finds where: the plan that bubblewrap carries out.
+"""The places of all that a task in a sandbox finds: the plan that bubblewrap carries out.
 
     /usr                   the machine's, read-only; /bin, /sbin, /lib… as the machine has them
     /etc                   a folder of ours with the few files that programs need (`etc_folder`), read-only

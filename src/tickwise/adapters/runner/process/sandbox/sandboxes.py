@@ -50,7 +50,7 @@ _SET_UP: Final = "bwrap: "
 
 
 class SandboxNeeds(NamedTuple):
-    """What one task needs in its sandbox."""
+    """The needs of one task in its sandbox."""
 
     assignment: Assignment
     folder: Path
