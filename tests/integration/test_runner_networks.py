@@ -318,7 +318,10 @@ async def test_the_gate_counts_what_a_run_carried() -> None:
         opening = await gate.open("second", [f"{NAME}:{greeter.port}"], lambda line: None)
         (proxy,) = proxies()
         proxy.kill()
+        proxy.wait(10)
+        later = await gate.open("third", [f"{NAME}:{greeter.port}"], lambda line: None)
         assert await gate.close(opening) is None
+        assert await gate.close(later) == NetworkTraffic(0, 0)
     finally:
         await gate.stop()
         await greeter.stop()

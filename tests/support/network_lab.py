@@ -18,6 +18,7 @@ from tickwise.adapters.outgoing.access import HttpAccess
 from tickwise.adapters.outgoing.lookups import AddressInfo, Lookups
 from tickwise.adapters.runner.process.sandbox import bubblewrap
 from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Person
+from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.sandbox.network import gate, namespace_program
 from tickwise.adapters.runner.process.sandbox.network.destinations import AllowedDestinations
 from tickwise.adapters.runner.process.sandbox.network.handover import made_sockets
@@ -65,7 +66,7 @@ def sandbox_command(folder: Path, etc: Path, files: Mapping[str, bytes]) -> tupl
     work = folder / "work"
     work.mkdir(exist_ok=True)
     mounts.append(Mount(str(work), str(work), is_writable=True))
-    plan = SandboxPlan(work=str(work), home="/home/task", etc=etc, mounts=tuple(mounts), shares_network=True)
+    plan = SandboxPlan(work=str(work), home=HOME, etc=etc, mounts=tuple(mounts), shares_network=True)
     filter_descriptor = _in_memory(seccomp_filter())
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **gate.ENVIRONMENT}
     options = _in_memory(bubblewrap.options(plan, environment, filter_descriptor))
@@ -104,7 +105,7 @@ class NetworkLab:
         self.names = TableLookups(names or {})
         allowed = AllowedDestinations.of(destinations, HttpAccess.of(allow))
         self.network = RunNetwork(allowed, self.names, self.lines.append)
-        etc = self._etc.of(Person(os.geteuid(), os.getegid(), "task", "/home/task"))
+        etc = self._etc.of(Person(os.geteuid(), os.getegid(), "task", HOME))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command, inherited = sandbox_command(self._folder, etc, gate.FILES)
         program = gate.command(sys.executable, Path(namespace_program.__file__))

@@ -96,11 +96,13 @@ class NetworkGate:
         """Open the network of a run, whose name is new. `log` gets lines for its log. Raises `OSError` if the proxy
         cannot be started."""
         async with self._starting:
-            if self._proxy is None or self._proxy.has_ended:
-                if self._is_closed:
-                    raise OSError(0, "the executor ends")
-                self._proxy = await _Proxy.start(self._allow)
-        return self._proxy.open(run, destinations, log)
+            if self._proxy is not None and not self._proxy.has_ended:
+                with contextlib.suppress(OSError):  # it was killed a moment ago
+                    return self._proxy.open(run, destinations, log)
+            if self._is_closed:
+                raise OSError(0, "the executor ends")
+            self._proxy = await _Proxy.start(self._allow)
+            return self._proxy.open(run, destinations, log)
 
     async def close(self, opening: NetworkOpening) -> NetworkTraffic | None:
         """Close the network of a run, and say what it carried; None: that was lost with the proxy. Raises nothing."""

@@ -33,7 +33,8 @@ from tickwise.adapters.runner.process.sandbox.network.requests import ProxyReque
 PROXY_PORT: Final = 1080
 DNS_PORT: Final = 53
 LOOPBACK: Final = "127.0.0.1"
-CONNECTIONS_MAX: Final = 256
+CONNECTIONS_MAX: Final = 128
+"""Of one run. A connection holds at most 0.6 MB: what is read at once and not yet sent, in both directions."""
 LINES_MAX: Final = 32
 REQUEST_SECONDS: Final = 10.0
 """For the first bytes of a program that knows proxies, and for each query over TCP."""
@@ -42,7 +43,8 @@ CONNECT_SECONDS: Final = 10.0
 """For one address."""
 ADDRESSES_MAX: Final = 8
 """Of a name that are tried."""
-BUFFER_BYTES: Final = 64 << 10
+BUFFER_BYTES: Final = 32 << 10
+"""More is read only once so much is sent. The loop reads up to 256 kB at once."""
 LOOKUPS_MAX: Final = 2
 """Names that one run looks up at once: the threads for that are those of all runs."""
 KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
