@@ -46,7 +46,7 @@ LACKING: Final = {
         ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "--", "sh", "-c",
          'mount --bind /dev/null /proc/kmsg && exec "$@"', "sh", *OWN_USERS),
         "mount proc",
-        "isolation process",
+        ", or run ",
     ),
     "in a sandbox of bubblewrap": Lacking(
         ("bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--disable-userns",
