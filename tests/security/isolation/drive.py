@@ -103,7 +103,12 @@ def installation(user: str, *, has_database: bool) -> Iterator[Installation]:
         folder_of_its_own.mkdir(mode=0o700)
     (config / "secrets.toml").write_text(f'bootstrap_key = "{key}"\n')
     (config / "secrets.toml").chmod(0o600)
-    told = environment(TICKWISE_CONFIG_LOCATION=str(config), TICKWISE_KILL_GRACE_SECONDS="1", PROBE_SECRET=secret)
+    told = environment(
+        TICKWISE_CONFIG_LOCATION=str(config),
+        TICKWISE_KILL_GRACE_SECONDS="1",
+        TICKWISE_ISOLATION="auto",
+        PROBE_SECRET=secret,
+    )
     program, python = str(sys.executable), None
     options = [] if has_database else ["--database", "memory://"]
     arguments: UserArguments = {}

@@ -22,7 +22,6 @@ from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
 
 START_SECONDS: Final = 90
 OWN_USERS: Final = ("unshare", "--user", "--map-root-user", "--mount", "--")
-OWN_PROCESSES: Final = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--")
 pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.takes_up_to(300)]
 
 
@@ -44,10 +43,10 @@ LACKING: Final = {
         "sysctl -w user.max_user_namespaces=",
     ),
     "a container that covers parts of /proc": Lacking(
-        ("unshare", "--mount", "--propagation", "private", "--", "sh", "-c",
-         'mount --bind /dev/null /proc/kmsg && exec "$@"', "sh", *OWN_PROCESSES),
-        "proc",
-        "isolation process",
+        ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private", "--", "sh", "-c",
+         'mount --bind /dev/null /proc/kmsg && exec "$@"', "sh", *OWN_USERS),
+        "mount proc",
+        ", or run ",
     ),
     "in a sandbox of bubblewrap": Lacking(
         ("bwrap", "--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-user", "--disable-userns",
@@ -72,7 +71,7 @@ def _command(host: Lacking, data_dir: Path) -> list[str]:
 
 # Root of a user namespace with one number has no users for tasks.
 def _environment(**more: str) -> dict[str, str]:
-    return environment(TICKWISE_RUN_TASKS_AS="root", **more)
+    return environment(**{"TICKWISE_RUN_TASKS_AS": "root", "TICKWISE_ISOLATION": "auto", **more})
 
 
 @probe(13, stopped_by="an executor with `TICKWISE_ISOLATION=sandbox` does not start where there is none, and says why")
