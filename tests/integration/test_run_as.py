@@ -26,7 +26,7 @@ from tickwise.adapters.runner.process.space.work_space import file_wall
 from tickwise.adapters.runner.process.task_users import RANGE
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.accounts.run_as import read_run_as_users
-from tickwise.domain.confinement import SANDBOX_LABEL, Confinement, Isolation
+from tickwise.domain.rules.confinement import SANDBOX_LABEL, Confinement, Isolation
 from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 

@@ -35,7 +35,7 @@ from tickwise.adapters.runner.process.sandbox.network.gate import (
     command,
 )
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.confinement import Confinement, Isolation
+from tickwise.domain.rules.confinement import Confinement, Isolation
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 

@@ -31,8 +31,8 @@ from tickwise.adapters.runner.process.sandbox import levels
 from tickwise.adapters.runner.process.sandbox.plan import SandboxSizes
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
 from tickwise.adapters.runner.process.task_users import TaskUser
-from tickwise.domain.confinement import PLAIN, SANDBOX_LABEL, Confinement, Isolation
 from tickwise.domain.errors import Misconfigured
+from tickwise.domain.rules.confinement import PLAIN, SANDBOX_LABEL, Confinement, Isolation
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.runner import TaskLimits, Verdict
 from tickwise.testing.contracts.runner import log_of

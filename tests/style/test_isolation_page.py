@@ -7,7 +7,7 @@ from collections import Counter
 from tests.security.isolation.attacks import Verdict
 from tests.security.isolation.catalogue import ALL
 from tests.security.isolation.page import PLACE, page
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 FEWEST_ATTACKS = 60
 

@@ -13,7 +13,7 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.domain.confinement import Confinement, Isolation
+from tickwise.domain.rules.confinement import Confinement, Isolation
 from tickwise.ports.runner import Assignment, Ending
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 

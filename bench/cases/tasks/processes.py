@@ -31,7 +31,7 @@ from bench.usage import read
 from bench.work import jobs, store
 from tests.support.packages import add_wheel
 from tickwise.adapters.runner.process.sandbox.levels import sandbox_level
-from tickwise.domain.confinement import Confinement, Isolation, needed_labels
+from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
 from tickwise.domain.model import Lane
 
 WARM_UP: Final = 40

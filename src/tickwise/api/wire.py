@@ -31,7 +31,6 @@ from tickwise.control.runs.payloads import PayloadSource, received_payload
 from tickwise.control.runs.service import RunDetails
 from tickwise.documents.drawn_fields import DrawnFields, with_answered_fields
 from tickwise.documents.progress import RunProgress
-from tickwise.domain.confinement import Isolation, offered_levels, offered_users, own_labels
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
@@ -39,6 +38,7 @@ from tickwise.domain.masking import HTTP, masked
 from tickwise.domain.model import Trigger
 from tickwise.domain.observing.anomalies import Anomaly, AnomalyKind, AnomalyQuantity
 from tickwise.domain.rules.capacities import MEMORY
+from tickwise.domain.rules.confinement import Isolation, offered_levels, offered_users, own_labels
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import AttemptRow, ExecutorRow, JobRow, RunRow, StoredTask, Tally
 

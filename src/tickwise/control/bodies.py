@@ -25,10 +25,10 @@ from tickwise.documents.definition import (
     RetryOn,
 )
 from tickwise.documents.drawn_fields import with_sent_fields
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS
 from tickwise.domain.retry import Backoff
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.schedule import (
     INTERVAL_MAX_SECONDS,
     MAX_RUNS,

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import UUID
 
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import JobNotFound, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.selectors import matches
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.blobs import Blobs

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from tickwise.domain.calendar.rules import CalendarMode, Otherwise
-from tickwise.domain.confinement import Isolation, Network
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE, OBJECTIVE_RATIO
 from tickwise.domain.retry import After, Backoff, OnUnknown, RetryPolicy, RetryRules
+from tickwise.domain.rules.confinement import Isolation, Network
 from tickwise.domain.schedule import Misfire, MisfireMode, Schedule, ScheduleType
 from tickwise.domain.trace_context import TraceContext, read_trace
 from tickwise.domain.zones import Dst, GapRule, RepeatRule

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 DAY_SECONDS: Final = 86_400
 

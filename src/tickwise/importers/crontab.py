@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tickwise.domain.accounts.run_as import LOGIN_PATH, LOGIN_SHELL
-from tickwise.domain.confinement import Isolation, check_user
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.confinement import Isolation, check_user
 from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab_command import (
     DEFAULT_SHELL,

@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
-from tickwise.domain.confinement import PLAIN, Confinement
 from tickwise.domain.observing.usage import ResourceUsage
+from tickwise.domain.rules.confinement import PLAIN, Confinement
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure
 
 
@@ -276,7 +276,7 @@ class Runner(Protocol):
     def labels(self) -> Sequence[str]:
         """The labels that a run may require to go on here: `task:KIND` for each kind, in the order of `kinds`; then, if
         there are functions, `function:*` and `function:NAME` for each one, in the order of `offers`; then what it can
-        surround a task with (`domain.confinement`): `isolation:sandbox`, `resource:NAME`, `run_as:NAME`.
+        surround a task with (`domain.rules.confinement`): `isolation:sandbox`, `resource:NAME`, `run_as:NAME`.
 
         Empty: nothing can run here for now, and nothing is claimed for it. It is asked for before every claim.
         """

@@ -19,8 +19,8 @@ from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
 from tickwise.config import Settings
 from tickwise.domain.accounts.run_as import read_run_as_users
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, TickwiseError
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.tls.certificates import read_certificates

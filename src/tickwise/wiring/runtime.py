@@ -41,9 +41,9 @@ from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.rules.capacities import read_resources, read_size
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.observability import logs
 from tickwise.observability.blob_watch import watched_blobs
 from tickwise.observability.metrics import Metrics

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from tests.security.isolation import toolkit
 from tests.security.isolation.toolkit import Host
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 FILES: Final = "Files of the machine"
 PROCESSES: Final = "Processes, memory, signals"

@@ -42,7 +42,7 @@ from tests.security.isolation.toolkit import Host
 from tests.support.local_up import ROOT, environment
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
 from tickwise.adapters.runner.process.task_users import TaskUser, UserArguments
-from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
+from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 
 NOBODY: Final = TaskUser(65_534, 65_534, (), None, "nobody")
 READY_SECONDS: Final = 60

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.security.isolation.attacks import GROUPS, Attack, Expected, Verdict
 from tests.security.isolation.catalogue import ALL
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 PLACE: Final = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "isolation.md"
 BEGIN: Final = "<!-- attacks: written by tests/security/isolation/page.py -->\n"

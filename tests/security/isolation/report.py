@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.security.isolation.drive import Outcome
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 SECONDS: Final = 400

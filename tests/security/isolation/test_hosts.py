@@ -18,7 +18,7 @@ import pytest
 from tests.security.isolation.report import NAMESPACES, missing, report
 from tests.security.probes import probe
 from tests.support.local_up import ROOT, environment
-from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
+from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 
 START_SECONDS: Final = 90
 OWN_USERS: Final = ("unshare", "--user", "--map-root-user", "--mount", "--")

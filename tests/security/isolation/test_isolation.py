@@ -16,7 +16,7 @@ from tests.security.isolation.attacks import Attack, Verdict
 from tests.security.isolation.catalogue import ALL
 from tests.security.isolation.report import Report, missing, report
 from tests.security.probes import probe
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 IS_WHOLE = os.environ.get("ATTACKS") == "all"
 USERS = ("root", "ordinary") if IS_WHOLE else ("root",)

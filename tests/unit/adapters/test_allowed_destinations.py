@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tickwise.adapters.outgoing.access import METADATA, HttpAccess
 from tickwise.adapters.runner.process.sandbox.network.destinations import AllowedDestinations, DestinationRefused
 from tickwise.adapters.runner.process.sandbox.network.names import NAMES_MAX, NameBook, answer
-from tickwise.domain.confinement import read_destination
 from tickwise.domain.errors import Invalid
+from tickwise.domain.rules.confinement import read_destination
 
 LIST = ("api.example.com:443", "*.store.example.com:443", "10.0.0.5:5432", "[2001:db8::1]:443", "db.example.com:*")
 

@@ -17,7 +17,7 @@ from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import RANGE, TaskUser
 from tickwise.adapters.runner.process.tree import Moment
 from tickwise.domain.accounts.run_as import read_run_as_users
-from tickwise.domain.confinement import Confinement
+from tickwise.domain.rules.confinement import Confinement
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.testing.clock import ShiftedClock
 

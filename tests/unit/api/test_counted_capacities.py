@@ -8,9 +8,9 @@ from typing import Any
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
-from tickwise.domain.confinement import SANDBOX_LABEL
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.rules.capacities import MEMORY, Capacity, offered_of
+from tickwise.domain.rules.confinement import SANDBOX_LABEL
 from tickwise.ports.store import ClaimRequest
 from tickwise.testing.factories import outcome
 

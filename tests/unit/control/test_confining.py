@@ -10,9 +10,9 @@ import pytest
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import WHEN_UNKNOWN, check_confinement, confine, reconfine
 from tickwise.documents.definition import Definition, Limits, decode_definition, encode_definition
-from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
 from tickwise.domain.errors import Invalid
 from tickwise.domain.rules.capacities import MEMORY
+from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import ExecutorRow
 from tickwise.roles.shared.served_queues import NOBODY, Serving

@@ -12,8 +12,8 @@ from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of
 from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService, QuotasBody
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.quotas import QUOTA_NAMES
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState
 
 _body: Final = msgspec.json.Decoder(NamespaceBody)

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import click
 
-from tickwise.cli import bulk, confinement, job_fields, labels, moments, output, policies, rules, surroundings, work
+from tickwise.cli import bulk, job_fields, labels, moments, output, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.lookup.standstill import wait_words, when_it_runs
+from tickwise.cli.options import confinement, policies
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options

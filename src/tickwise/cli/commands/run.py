@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from tickwise.cli import confinement, job_fields, labels, output, policies, rules, surroundings, work
+from tickwise.cli import job_fields, labels, output, rules, surroundings, work
 from tickwise.cli.arguments import job_key_option
 from tickwise.cli.calls import http_tasks
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
 from tickwise.cli.lookup.completion import QUEUE
 from tickwise.cli.lookup.standstill import when_it_runs
+from tickwise.cli.options import confinement, policies
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.session import OLD_KEY, Session, server_options, utc_option
 from tickwise.domain.job_fields import JOB_FIELDS

@@ -19,7 +19,7 @@ import click
 from tickwise.cli.session import Decorated
 from tickwise.cli.sources import SourceEntry
 from tickwise.domain.accounts.run_as import SETTING
-from tickwise.domain.confinement import RUN_AS_PREFIX
+from tickwise.domain.rules.confinement import RUN_AS_PREFIX
 
 if TYPE_CHECKING:
     from tickwise.sdk.client import Client

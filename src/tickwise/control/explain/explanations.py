@@ -13,10 +13,10 @@ from tickwise.control.times import written
 from tickwise.documents.definition import Definition
 from tickwise.domain.calendar.rules import ScheduleRules
 from tickwise.domain.calendar.sentences import moment
-from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.rules.capacities import Demand, demand_of
+from tickwise.domain.rules.confinement import is_below_sandbox
 from tickwise.domain.schedule import Schedule
 from tickwise.domain.stops import Stop
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow

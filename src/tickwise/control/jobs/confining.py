@@ -19,7 +19,10 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.documents.definition import Definition, JudgedDefinition, Limits
 from tickwise.domain.accounts.run_as import RunAsUsers, refusal
-from tickwise.domain.confinement import (
+from tickwise.domain.errors import Invalid
+from tickwise.domain.model import Lane
+from tickwise.domain.rules.capacities import Demand, check_resources, demand_of, needed_of_memory
+from tickwise.domain.rules.confinement import (
     DESTINATIONS_MAX,
     ISOLATED_KINDS,
     PLAIN,
@@ -31,9 +34,6 @@ from tickwise.domain.confinement import (
     needed_labels,
     read_destination,
 )
-from tickwise.domain.errors import Invalid
-from tickwise.domain.model import Lane
-from tickwise.domain.rules.capacities import Demand, check_resources, demand_of, needed_of_memory
 from tickwise.roles.shared.served_queues import Serving
 
 WHEN_UNKNOWN: Final = Isolation.SANDBOX

@@ -26,10 +26,10 @@ from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import CheckedTask, TaskCheck, stored_as_checked
 from tickwise.control.texts import clean_text
 from tickwise.documents.definition import Definition, decode_definition, encode_definition, trace_fields
-from tickwise.domain.confinement import ISOLATED_KINDS, Confinement, Isolation, needed_labels
 from tickwise.domain.errors import Invalid
 from tickwise.domain.job_fields import JOB_FIELDS
 from tickwise.domain.model import Lane, run_id
+from tickwise.domain.rules.confinement import ISOLATED_KINDS, Confinement, Isolation, needed_labels
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import LAST_INSTANT
 from tickwise.ports.store import NewJob

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tickwise.control.jobs.successors import NOTHING, Graph
 from tickwise.control.tasks import NO_FINDINGS, Findings
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.store import StoredTask
 from tickwise.roles.shared.served_queues import NOBODY, Serving
 

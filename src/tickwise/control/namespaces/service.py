@@ -18,12 +18,12 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.control.texts import clean_text
 from tickwise.domain.audit import AuditAction
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Forbidden, NotFound, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.names import clean_namespace
 from tickwise.domain.permissions import Permission
 from tickwise.domain.quotas import QUOTA_NAMES, Quotas, QuotaUse
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.identity import NamespaceStore
 from tickwise.ports.identity.namespaces import NamespaceLeft, NamespaceRow, NamespaceState, NewNamespace
 from tickwise.ports.signals import Topic

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tickwise.domain.confinement import check_user
 from tickwise.domain.errors import Invalid, Misconfigured
+from tickwise.domain.rules.confinement import check_user
 
 SETTING: Final = "TICKWISE_RUN_AS_USERS"
 LOGIN_SHELL: Final = "/bin/sh"

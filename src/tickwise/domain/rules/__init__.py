@@ -6,6 +6,7 @@
     returns     where does a run go that its holder gives back, and from when on can it be claimed?
     requests    which of two requests to the holder of a run stands?
     capacities  which counted capacities does a run hold, and which executor has them?
+    confinement what surrounds its task, and which labels must its executor offer for that?
     losses      what follows when the executor of a run is gone?
     sentences   the reasons and sentences that stores put on record
 

@@ -17,11 +17,11 @@ from uuid import UUID
 import msgspec
 
 from tickwise.documents.definition import Limits, Work, decode_work
-from tickwise.domain.confinement import PLAIN, Confinement
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.capacities import Demand, demand_of
+from tickwise.domain.rules.confinement import PLAIN, Confinement
 from tickwise.domain.trace_context import TraceContext
 from tickwise.ports.runner import Assignment, TaskLimits
 from tickwise.ports.store import Gate

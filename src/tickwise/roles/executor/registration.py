@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from tickwise.domain.confinement import offered_labels
 from tickwise.domain.errors import Conflict, Unavailable
 from tickwise.domain.model import executor_number
+from tickwise.domain.rules.confinement import offered_labels
 from tickwise.ports.clock import Clock
 from tickwise.ports.signing import ExecutorKey
 from tickwise.ports.store import Beat, ExecutorStore, NewExecutor

@@ -21,11 +21,11 @@ from uuid import UUID
 import structlog
 
 from tickwise.domain import schedule as schedules
-from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.rules.confinement import is_below_sandbox
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tickwise.domain.confinement import RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
 from tickwise.domain.model import Lane
 from tickwise.domain.rules.capacities import (
     MEMORY,
@@ -16,6 +15,7 @@ from tickwise.domain.rules.capacities import (
     lacking,
     size_in_words,
 )
+from tickwise.domain.rules.confinement import RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
 from tickwise.ports.store import ExecutorRow
 
 MAX_JUDGED: Final = 1_000

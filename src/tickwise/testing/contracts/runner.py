@@ -19,8 +19,8 @@ from obstore.store import MemoryStore
 
 from tickwise.adapters.blobs import StoredBlobs
 from tickwise.adapters.clock import SystemClock
-from tickwise.domain.confinement import OFFERED_PREFIXES
 from tickwise.domain.model import DEFAULT_NAMESPACE, time_id
+from tickwise.domain.rules.confinement import OFFERED_PREFIXES
 from tickwise.ports.blobs import LOG_LAST, Blobs, log_prefix
 from tickwise.ports.runner import Assignment, Ending, Runner, TaskLimits, Verdict
 from tickwise.testing.clock import ShiftedClock

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tickwise.control.bodies import TEXT_MAX
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE
 from tickwise.domain.model import DEFAULT_PRIORITY, DEFAULT_QUEUE
 from tickwise.domain.retry import Backoff, OnUnknown
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.schedule import MisfireMode, ScheduleType
 from tickwise.domain.zones import GapRule, RepeatRule
 

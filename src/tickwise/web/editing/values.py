@@ -17,9 +17,9 @@ import msgspec
 from tickwise.control.jobs.planning import duration_seconds
 from tickwise.control.wording import sentence
 from tickwise.documents.definition import CalendarUse
-from tickwise.domain.confinement import read_destination
 from tickwise.domain.errors import Invalid
 from tickwise.domain.rules.capacities import read_resources
+from tickwise.domain.rules.confinement import read_destination
 from tickwise.web.editing.fields import FormField, Input
 from tickwise.web.json_text import pretty_value
 

@@ -10,9 +10,9 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.bodies import QueueHoldBody
 from tickwise.control.cluster import ClusterService
 from tickwise.control.runs.queues import QueueService
-from tickwise.domain.confinement import offered_levels, offered_users, own_labels
 from tickwise.domain.errors import Invalid, Refused, Unavailable
 from tickwise.domain.rules.capacities import MEMORY, size_in_words
+from tickwise.domain.rules.confinement import offered_levels, offered_users, own_labels
 from tickwise.ports.store import ExecutorRow
 from tickwise.web import forms
 from tickwise.web.page import WebPage

@@ -14,11 +14,11 @@ from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.access import holds_everywhere
 from tickwise.control.namespaces.service import NamespaceBody, NamespaceChangeBody, NamespaceService, QuotasBody
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, Refused, TickwiseError, VersionConflict
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.permissions import Permission
 from tickwise.domain.quotas import Quotas, QuotaUse
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.identity.namespaces import NamespaceState
 from tickwise.web import forms
 from tickwise.web.page import Handler, WebPage

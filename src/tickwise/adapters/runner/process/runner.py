@@ -94,7 +94,7 @@ from tickwise.adapters.runner.process.start import (
     write_files,
 )
 from tickwise.adapters.runner.process.task_groups import can_be_given
-from tickwise.adapters.runner.process.task_marks import RESULT_VARIABLE
+from tickwise.adapters.runner.process.task_marks import mark_of
 from tickwise.adapters.runner.process.task_places import (
     STANDARD_PATH,
     TaskPython,
@@ -127,9 +127,9 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
-from tickwise.domain.confinement import Isolation
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.retry import STARTER_LOST
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.environments import EnvironmentDemand, EnvironmentFailure, EnvironmentHost
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
 
@@ -474,7 +474,7 @@ class ProcessRunner(SlotRunner):
             work=Path(task.get("directory") or work),
             environment=environment,
             limits=assignment.limits,
-            mark=_mark(folder),
+            mark=mark_of(folder),
             number=number,
             places=self._folder.places,
             group_name=f"{marks.name}-{number}",
@@ -553,7 +553,7 @@ class ProcessRunner(SlotRunner):
 
     async def _lost(self, attempt: Attempt, folder: Path, number: int, text: TaskText) -> TaskEnd:
         """The end of a task whose parent was killed before it was shown: what there is of it is killed."""
-        tree = Tree(process=LostTask(), mark=_mark(folder), number=number, others=self._leaders)
+        tree = Tree(process=LostTask(), mark=mark_of(folder), number=number, others=self._leaders)
         await kill_tree(tree, threads=self._threads, clock=self._settings.clock)
         end: TaskEnd = await self._in_thread(self._looked_at, attempt, folder, None, text)
         return end._replace(ended=self._now())
@@ -601,7 +601,7 @@ class ProcessRunner(SlotRunner):
         age = self._settings.clock.monotonic() - found.began
         attempt.started = self._now() - age
         if isinstance(found, LongTask):
-            tree = tree_of_child(found.task, mark=_mark(folder), number=number, others=self._leaders)
+            tree = tree_of_child(found.task, mark=mark_of(folder), number=number, others=self._leaders)
             self._leaders[tree.leader] = tree.process
             return Spawned(tree, found.output, zygote is not None, age)
         end = await self._short_end(attempt, found, folder, text)
@@ -795,8 +795,3 @@ class ProcessRunner(SlotRunner):
     def _uid_of(self, attempt: Attempt) -> int:
         user = self._user_of(attempt.assignment)
         return os.geteuid() if user is None else user.uid
-
-
-def _mark(folder: Path) -> bytes:
-    """The mark of one attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead."""
-    return f"{RESULT_VARIABLE}={folder}/".encode()

@@ -60,3 +60,8 @@ class Marks:
 def _number_of(name: str) -> int:
     digest = hashlib.sha256(name.encode(errors="surrogateescape")).digest()
     return int.from_bytes(digest[:8], "big") % EXECUTORS + EXECUTORS // 9
+
+
+def mark_of(folder: Path) -> bytes:
+    """The mark of one attempt alone: the same run may go on elsewhere on this machine, if we were taken for dead."""
+    return f"{RESULT_VARIABLE}={folder}/".encode()

@@ -16,13 +16,13 @@ from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, Ti
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, run_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.confinement import is_below_sandbox
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Bug, NotFound
 from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunState, move
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome, Trigger
 from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import OnUnknown
+from tickwise.domain.rules.confinement import is_below_sandbox
 from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import claimable_at

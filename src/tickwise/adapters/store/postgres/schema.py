@@ -41,7 +41,7 @@ class Migration(NamedTuple):
 
 MIGRATIONS: Final = (
     Migration("0001", ("0001_tables.sql", "0001_moves.sql", "0001_views.sql", "0001_free.sql", "0001_upkeep.sql")),
-    Migration("0002", ("0002_apart.sql", "0002_board.sql")),
+    Migration("0002", ("0002_apart_and_board.sql",)),
     Migration(
         "0003",
         (
@@ -81,9 +81,7 @@ MIGRATIONS: Final = (
     Migration("0038", ("0038_environments.sql",)),
     Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
-    Migration("0042", ("0042_executors_capacities.sql",)),
-    Migration("0043", ("0043_least_isolation.sql",)),
-    Migration("0044", ("0044_usage.sql",)),
+    Migration("0042", ("0042_confinement.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

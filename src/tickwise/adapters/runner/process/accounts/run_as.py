@@ -28,7 +28,7 @@ from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import RANGE, ROOT, SMALL_RANGE, TaskUser, TaskUsers, task_users
 from tickwise.adapters.runner.process.warm.starts import reason_against
 from tickwise.domain.accounts.run_as import LOGIN_PATH, LOGIN_SHELL, SETTING, RunAsUsers, refusal
-from tickwise.domain.confinement import RUN_AS_PREFIX
+from tickwise.domain.rules.confinement import RUN_AS_PREFIX
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import Assignment, Ending, Verdict
 

@@ -30,8 +30,8 @@ from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter
 from tickwise.adapters.runner.process.start import Start
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Reaped
-from tickwise.domain.confinement import SANDBOX_LABEL, Isolation
 from tickwise.domain.errors import Misconfigured
+from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 from tickwise.ports.runner import Assignment, TaskLimits
 
 FIRST_DESCRIPTOR: Final = 200

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tickwise.adapters.outgoing.access import METADATA, PRIVATE, Address, AddressRefused, HttpAccess, embedded
-from tickwise.domain.confinement import read_destination
 from tickwise.domain.networks import is_odd_number, plain
+from tickwise.domain.rules.confinement import read_destination
 
 ADVICE: Final = (
     "a sandbox reaches such an address only if the job names the address itself, or the executors' setting http_allow "

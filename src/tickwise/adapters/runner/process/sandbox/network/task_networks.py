@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tickwise.adapters.runner.process.faults import unconfined
 from tickwise.adapters.runner.process.interpreters import Interpreter
-from tickwise.adapters.runner.process.odd_endings import unconfined
 from tickwise.adapters.runner.process.sandbox.network import namespace_program
 from tickwise.adapters.runner.process.sandbox.network.gate import (
     ENVIRONMENT,

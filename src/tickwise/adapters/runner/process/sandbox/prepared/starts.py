@@ -45,7 +45,7 @@ from tickwise.adapters.runner.process.tree import Process, Tree
 from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
 from tickwise.adapters.runner.process.warm.starts import reason_against
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest
-from tickwise.domain.confinement import Isolation
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.runner import Assignment
 
 EXEC_FLAGS: Final = ("-I", "-S", "-E")

@@ -1,3 +1,10 @@
+-- What an executor counts: resources by name, and its memory in bytes under memory_bytes; how much there is, and how much its runs hold as of
+-- its last heartbeat. Three arrays of one length. Empty of programs of the release before, which count nothing.
+ALTER TABLE tickwise.executors
+  ADD COLUMN capacity_names text[] NOT NULL DEFAULT '{}',
+  ADD COLUMN capacity_wholes bigint[] NOT NULL DEFAULT '{}',
+  ADD COLUMN capacity_takens bigint[] NOT NULL DEFAULT '{}';
+
 -- The least isolation that a namespace demands of its tasks stands with its quotas (min_isolation). Claims pass over lanes below it.
 
 -- All that an executor is to know of it.
@@ -36,3 +43,19 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tickwise.sandboxed_namespaces TO %I', grantee);
   END LOOP;
 END $$;
+
+-- More of what an attempt used: bytes that its processes read from disks and wrote to them, bytes between it and the network, and the most
+-- that it kept in its work folder. NULL where it was not measured: of all attempts before this, of those of programs of the release before,
+-- and of functions.
+SELECT tickwise.lock_briefly(ARRAY['history', 'attempts']);
+
+ALTER TABLE tickwise.history
+  ADD COLUMN read_bytes    bigint,
+  ADD COLUMN written_bytes bigint,
+  ADD COLUMN network_bytes bigint,
+  ADD COLUMN work_bytes    bigint;
+ALTER TABLE tickwise.attempts
+  ADD COLUMN read_bytes    bigint,
+  ADD COLUMN written_bytes bigint,
+  ADD COLUMN network_bytes bigint,
+  ADD COLUMN work_bytes    bigint;

@@ -15,7 +15,7 @@ import click
 
 from tickwise.cli import work
 from tickwise.cli.session import Decorated, Session
-from tickwise.domain.confinement import ISOLATED_KINDS, Isolation
+from tickwise.domain.rules.confinement import ISOLATED_KINDS, Isolation
 
 ANY: Final = "any"
 """As the value of `--allow-network`: all that the executor reaches."""

@@ -1,0 +1,1 @@
+"""Options of commands that belong together, and the fields that they say."""
