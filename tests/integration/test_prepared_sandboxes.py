@@ -23,6 +23,7 @@ from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, ShortTaskLost, Unmade
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
+from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
 from tickwise.adapters.runner.process.sandbox.prepared import pool as pools
 from tickwise.adapters.runner.process.sandbox.prepared.holder import (
@@ -58,7 +59,7 @@ class PreparedShop:
             bubblewrap=BUBBLEWRAP,
             plan=SandboxPlan(
                 work="/",
-                home="/home/task",
+                home=HOME,
                 etc=etc,
                 mounts=(Mount(str(self.place), str(self.place), is_writable=True), *interpreter_mounts(PYTHON)),
                 sizes=SandboxSizes(tmp=4 << 20, home=1 << 20, shared_memory=1 << 20),
@@ -82,7 +83,7 @@ class PreparedShop:
         number = next(self.numbers)
         work, script = f"{self.place}/work", "task.py" if self.start.is_warm else "task.sh"
         file = f"{self.place}/{script}"
-        environment = {"PATH": PATH, "HOME": "/home/task", **changes.pop("environment", {})}
+        environment = {"PATH": PATH, "HOME": HOME, **changes.pop("environment", {})}
         arguments, warm = ["/bin/sh", file], None
         if self.start.is_warm:
             arguments = [*self.start.python, file]
@@ -542,7 +543,7 @@ async def test_tenants_never_share_a_holder(pool: PreparedSandboxes, tmp_path: P
 
     def start(place: Path) -> HolderStart:
         mounts = (Mount(str(place), str(place), is_writable=True), *interpreter_mounts(PYTHON))
-        plan = SandboxPlan(work="/", home="/home/task", etc=etc, mounts=mounts)
+        plan = SandboxPlan(work="/", home=HOME, etc=etc, mounts=mounts)
         return HolderStart(
             bubblewrap=BUBBLEWRAP, plan=plan, place=place, python=[PYTHON, "-I", "-S", "-E"], environment={}
         )
@@ -570,7 +571,7 @@ async def test_a_holder_that_cannot_be_made_is_not_tried_again_at_once(
 
     def start(place: Path) -> HolderStart:
         tries.append(place)
-        plan = SandboxPlan(work="/", home="/home/task", etc=tmp_path / "not there")
+        plan = SandboxPlan(work="/", home=HOME, etc=tmp_path / "not there")
         return HolderStart(bubblewrap=BUBBLEWRAP, plan=plan, place=place, python=[PYTHON], environment={})
 
     def asked() -> bool:

@@ -14,6 +14,7 @@ import pytest_asyncio
 from tests.support.runners import OWN_USER, gone
 from tests.support.sandboxes import ONLINE, SandboxShop
 from tests.support.waiting import eventually
+from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.sandbox.prepared.holder import SandboxHolder
 from tickwise.domain.retry import OUTCOME_LOST
 from tickwise.ports.runner import TaskLimits, Verdict
@@ -60,7 +61,7 @@ async def test_ordinary_tasks_start_in_prepared_sandboxes(shop: PreparedRunner) 
     """Shell commands, programs and scripts; with their output, result and end."""
     before = shop.starts
     ending, said = await shop.shell('echo $$ $HOME; pwd; echo \'{"a": 1}\' > "$TICKWISE_RESULT_FILE"')
-    assert (ending.verdict, ending.result, said.split()[:2]) == (Verdict.OK, '{"a": 1}', ["2", "/home/task"])
+    assert (ending.verdict, ending.result, said.split()[:2]) == (Verdict.OK, '{"a": 1}', ["2", HOME])
     assert said.split()[2].endswith("/work")
     ending, said = await shop.python(TELLS)
     assert (ending.verdict, ending.result, said) == (Verdict.OK, "1", "said\n")

@@ -258,6 +258,12 @@ MEANINGS = {
     "task_parent_failing": "The process that starts ordinary tasks cannot be started (`detail`). Meanwhile the "
     "executor starts each task itself, which takes longer. Look at the memory of the machine and at its limit of "
     "processes.",
+    "prepared_sandbox_failing": "A prepared sandbox could not be made. Tasks of its namespace get a sandbox of their "
+    "own, and the next one is tried after a minute.",
+    "prepared_sandbox_lost": "A prepared sandbox ended or stood still. Its tasks have ended with it, and their outcome "
+    "is unknown. The next tasks get another one.",
+    "prepared_sandbox_unmade": "A task could not start in a prepared sandbox. It has not begun there, and gets one of "
+    "its own.",
     "task_parent_lost": "The process that starts ordinary tasks ended. Another one is started after a second. Tasks "
     "that it had started go on; their exit status is lost, so their jobs' `on_unknown` decides. `starts`: tasks that "
     "it had been asked for and had not answered of.",

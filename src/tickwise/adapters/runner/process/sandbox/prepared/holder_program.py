@@ -17,7 +17,7 @@ A program is started by `posix_spawn`, which copies no memory. A warm script is 
 A task sees its own folder alone, at the place where the holder sees the folders of all of its tasks: the folder is
 mounted over that place in a mount namespace of its own.
 
-A network is a network namespace without a way out. The executor names one that no living task is in. A network
+A network is a network namespace without a way out. The executor names one that no task is in. A network
 namespace is used again after the end of its task, because making and removing one takes 1 ms of processor time. All
 sockets of a task end with its processes, and a task has no right to change a network, so nothing stays in it.
 
@@ -586,10 +586,9 @@ def _now() -> float:
 def _script_runner() -> "Any":
     """The part of a zygote that runs a script, from the file beside this one, with its modules loaded. It takes the
     folder of both out of `sys.path`."""
-    import zygote_program  # type: ignore[import-not-found]  # it stands alone
-
-    zygote_program.make_ready(_MAIN, _FRESH, __file__)
-    return zygote_program
+    found: Any = __import__("zygote_program")
+    found.make_ready(_MAIN, _FRESH, __file__)
+    return found
 
 
 def main() -> "tuple[Any, TaskRequest]":

@@ -1,4 +1,4 @@
-"""The prepared sandboxes of one executor: which task may start in one, and in which.
+"""The prepared sandboxes of one executor, each for the tasks of one key.
 
     chosen(key) ──► a holder that is ready and has room ──► start                 (`holder`)
              └────► None: the task starts another way; where tasks come often, a holder is begun meanwhile

@@ -1,4 +1,4 @@
-"""Which tasks start in a prepared sandbox, and as what.
+"""Chooses the tasks that start in a prepared sandbox, and makes their requests.
 
     ordinary task in a sandbox ──► exec holder of its namespace, or warm one of its namespace and environment ──► slot
     any other, or no holder is ready ──► None: a bubblewrap of its own (`sandboxes`)
