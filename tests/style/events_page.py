@@ -262,6 +262,7 @@ MEANINGS = {
     "own, and the next one is tried after a minute.",
     "prepared_sandbox_lost": "A prepared sandbox ended or stood still. Its tasks have ended with it, and their outcome "
     "is unknown. The next tasks get another one.",
+    "answer_not_renewed": "What costs the store much could not be asked for anew. The next who asks is told why.",
     "prepared_sandbox_unmade": "A task could not start in a prepared sandbox. It has not begun there, and gets one of "
     "its own.",
     "task_parent_lost": "The process that starts ordinary tasks ended. Another one is started after a second. Tasks "

@@ -31,8 +31,8 @@ from bench.usage import read
 from bench.work import jobs, store
 from tests.support.packages import add_wheel
 from tickwise.adapters.runner.process.sandbox.levels import sandbox_level
-from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
 from tickwise.domain.model import Lane
+from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
 
 WARM_UP: Final = 40
 """Tasks before the clock runs: zygotes and environments are made by then."""

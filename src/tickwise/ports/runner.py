@@ -75,7 +75,7 @@ class Assignment(NamedTuple):
     task."""
     tracestate: str | None = None
     confinement: Confinement = PLAIN
-    """What surrounds its task."""
+    """The confinement of its task."""
 
     @property
     def idempotency_key(self) -> str:

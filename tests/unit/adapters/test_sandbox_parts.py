@@ -93,7 +93,7 @@ def test_other_tables_of_calls_lead_nowhere() -> None:
 
 def test_the_environment_is_in_the_file_of_options_and_not_in_an_argument(tmp_path: Path) -> None:
     """Nor is anything else of the plan."""
-    plan = SandboxPlan(work="/w", home="/home/task", etc=tmp_path, mounts=(Mount("/data", "/data", True),))
+    plan = SandboxPlan(work="/w", home="/task", etc=tmp_path, mounts=(Mount("/data", "/data", True),))
     words = options(plan, {"KEY": "hid\nden", "EMPTY": ""}, 7).split(b"\0")
     at = words.index(b"KEY")
     assert [b"--setenv", b"KEY", b"hid\nden"] == words[at - 1 : at + 2]
@@ -113,7 +113,7 @@ def test_a_plan_shows_what_its_mounts_lead_to(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "hidden")
     (tmp_path / "shown" / "own").touch()
     shown = str(tmp_path / "shown")
-    plan = SandboxPlan(work=shown, home="/home/task", etc=tmp_path, mounts=(Mount(shown, shown),))
+    plan = SandboxPlan(work=shown, home="/task", etc=tmp_path, mounts=(Mount(shown, shown),))
     assert plan.shows("/bin/sh")
     assert plan.shows(f"{shown}/own")
     assert not plan.shows(f"{shown}/../hidden")
@@ -161,12 +161,12 @@ def test_the_system_and_homes_are_never_shown_as_a_whole() -> None:
 def test_the_folder_of_etc_has_no_secret_and_names_its_user(tmp_path: Path) -> None:
     """One folder for a user, made once."""
     folders = EtcFolders(tmp_path)
-    made = folders.of(Person(1234, 1235, "task", "/home/task"))
-    assert made == folders.of(Person(1234, 1235, "task", "/home/task"))
-    assert made != folders.of(Person(1236, 1235, "other", "/home/task"))
+    made = folders.of(Person(1234, 1235, "task", "/task"))
+    assert made == folders.of(Person(1234, 1235, "task", "/task"))
+    assert made != folders.of(Person(1236, 1235, "other", "/task"))
     rows = (made / "passwd").read_text().splitlines()
     assert ["root", "nobody", "task"] == [row.split(":")[0] for row in rows]
-    assert "task:x:1234:1235::/home/task:/bin/sh" == rows[-1]
+    assert "task:x:1234:1235::/task:/bin/sh" == rows[-1]
     assert {"shadow", "ssh", "machine-id", "hostname", "gshadow", "sudoers"}.isdisjoint(os.listdir(made))
     assert all(path.stat().st_mode & 0o022 == 0 for path in made.rglob("*") if path.exists())
 

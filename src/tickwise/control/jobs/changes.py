@@ -17,7 +17,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
-from tickwise.control.jobs.confining import check_run_as, reconfine
+from tickwise.control.jobs.confining import Confined, check_run_as, reconfine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
@@ -32,6 +32,7 @@ from tickwise.control.jobs.resolving import (
     checked_channels,
     resolve_task,
 )
+from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
@@ -192,8 +193,7 @@ class JobChanges:
         name = clean_name(body.name, "/name") if body.name else row.name
         labels = row.labels if body.labels is UNSET else body.labels or {}
         check_labels(who, labels)
-        confined = reconfine(body, task.kind, old, scene.floor)
-        confined = check_run_as(confined, row.namespace, self._composer.check.run_as_users)
+        confined = self._confined(row, body, task.kind, old, scene)
         where = lane(body, task, scene.serving.functions, row.lane, confined.labels)
         fields = _changes(body, old, resolved, changed) | confined.fields
         fields |= successors(body, row.job_id, name, scene.successors)
@@ -204,10 +204,7 @@ class JobChanges:
         if plan.schedule_type in LASTING:
             fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
-        rules = self._composer.check.rules_of(task.kind)
-        if body.limits or resolved is not None:
-            check_kept(definition.limits, task.kind, rules.limits, sent=bool(body.limits))
-        doubts = doubtful(definition.retry, task, rules.reasons) if body.retry else ()
+        doubts = self._doubts(body, definition, task, is_new=resolved is not None)
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
@@ -234,6 +231,19 @@ class JobChanges:
             self._changed(change)
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
+
+    def _doubts(self, body: JobBody, definition: Definition, task: CheckedTask, *, is_new: bool) -> tuple[str, ...]:
+        """The warnings about its retries, where its limits and retries can be of this kind of task. `is_new`: the task
+        is another one now. Raises `Invalid`."""
+        rules = self._composer.check.rules_of(task.kind)
+        if body.limits or is_new:
+            check_kept(definition.limits, task.kind, rules.limits, sent=bool(body.limits))
+        return doubtful(definition.retry, task, rules.reasons) if body.retry else ()
+
+    def _confined(self, row: JobRow, body: JobBody, kind: str, old: Definition, scene: Scene) -> Confined:
+        """The confinement that the job has then. Raises `Invalid`."""
+        confined = reconfine(body, kind, old, scene.floor)
+        return check_run_as(confined, row.namespace, self._composer.check.run_as_users)
 
     def _changed(self, change: JobChange) -> None:
         """Announce a stored change."""

@@ -1,4 +1,4 @@
-"""What surrounds a task while it runs: its isolation, its way to a network, its user, and what is counted for it.
+"""The confinement of a task while it runs: its isolation, its way to a network, its user, and what is counted for it.
 
     Confinement ──needed_labels──► labels that an executor must offer: isolation:sandbox, resource:gpu, run_as:anna
 
@@ -51,7 +51,7 @@ Network = bool | tuple[str, ...]
 
 
 class Confinement(NamedTuple):
-    """What surrounds the task of a job."""
+    """The confinement of a job's task."""
 
     isolation: Isolation = Isolation.PROCESS
     allow_network: Network = False

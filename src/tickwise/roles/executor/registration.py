@@ -140,7 +140,8 @@ class ExecutorRegistration:
         await self._executors.leave(self._lease.number)
 
     def _offered(self) -> tuple[str, ...]:
-        """What its runners can surround tasks with, as it starts. Claims go by what they can at that moment."""
+        """The labels of what its runners can surround tasks with, as it starts. Claims go by what they can at that
+        moment."""
         return offered_labels(label for capacity in self._capacities for label in capacity.runner.labels())
 
     def _functions(self) -> tuple[str, ...]:

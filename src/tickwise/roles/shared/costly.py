@@ -38,9 +38,9 @@ logger = structlog.get_logger("tickwise.control")
 class _Answer(Generic[T]):
     value: T
     at: float
-    """When it was given, …"""
+    """The time at which it was given, …"""
     cost_seconds: float
-    """… and how long that took."""
+    """… and the time that it took."""
 
 
 class CostlyAnswers(Generic[K, T]):

@@ -23,7 +23,7 @@ from tickwise.adapters.runner.process.sandbox.scoped_thread import scoped
 from tickwise.adapters.runner.process.sandbox.syscalls import machine, seccomp_filter
 from tickwise.adapters.runner.process.task_users import TRIAL_SECONDS, TaskUser
 
-HOME: Final = "/home/task"
+HOME: Final = "/task"
 """Of each task in a sandbox."""
 TRIAL: Final = (
     "test -r /proc/self/status && test ! -e /etc/shadow && test ! -w /usr && test ! -w /etc && test ! -w / "

@@ -60,7 +60,7 @@ SIOCSIFFLAGS, IFF_UP_RUNNING = 0x8914, 0x41
 OPEN_TREE, MOVE_MOUNT = 428, 429
 OPEN_TREE_CLONE, AT_RECURSIVE, AT_FDCWD, MOVE_MOUNT_F_EMPTY_PATH = 1, 0x8000, -100, 4
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-"""The same numbers on every architecture."""
+"""The numbers of calls: the same on every architecture."""
 LANDLOCK_READ = 1 | 4 | 8
 """Execute, read a file, list a folder."""
 LANDLOCK_DEVICES = LANDLOCK_READ | 2 | 1 << 15

@@ -70,7 +70,7 @@ class _KeptHolder:
 
 @dataclass(slots=True)
 class _Demand:
-    """What was asked for under one key and is not there."""
+    """The demand for holders of one key, of which there is none."""
 
     asked: float = float("-inf")
     failed: float = float("-inf")

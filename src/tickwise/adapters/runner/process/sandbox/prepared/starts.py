@@ -56,7 +56,7 @@ _HEADER_BYTES: Final = 8
 
 
 class PreparedNeeds(NamedTuple):
-    """What is known of a task before its sandbox is."""
+    """The needs of a task, by which its prepared sandbox is chosen."""
 
     assignment: Assignment
     text: TaskText
