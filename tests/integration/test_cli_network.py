@@ -44,7 +44,9 @@ def local(tmp_path_factory: pytest.TempPathFactory, server: int) -> Iterator[Loc
     """An installation whose operator allows the server."""
     packages.program("bwrap")
     folder = tmp_path_factory.mktemp("up")
-    with local_up(folder, "--database", "memory://", TICKWISE_HTTP_ALLOW=f"{NAME}:{server}") as up:
+    with local_up(
+        folder, "--database", "memory://", TICKWISE_ISOLATION="sandbox", TICKWISE_HTTP_ALLOW=f"{NAME}:{server}"
+    ) as up:
         yield up
 
 
