@@ -318,8 +318,7 @@ def setuid_programs(host: Host) -> object:
     """Gain rights by a program that is setuid root (`su`, `passwd`, `mount`)."""
     null = subprocess.DEVNULL
     with subprocess.Popen(["/usr/bin/passwd"], stdin=subprocess.PIPE, stdout=null, stderr=null) as child:
-        # A program gets its rights a moment after it has begun. It ends without input: one of root's could not be
-        # killed.
+        # It gets its rights a moment after it has begun. It ends without input: one of root's could not be killed.
         for _ in range(2_000):
             with open(f"/proc/{child.pid}/status") as file:
                 (line,) = [line for line in file if line.startswith("Uid:")]

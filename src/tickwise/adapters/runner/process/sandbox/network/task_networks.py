@@ -85,11 +85,13 @@ class TaskNetworks:
         except OSError as error:
             return unconfined(f"the proxy for its network cannot be started: {error.strerror or error}", now)
         self._open[key] = opening
+        traffic: NetworkTraffic | None = None
         try:
-            return await perform()
+            ending = await perform()
         finally:
             del self._open[key]
-            await self._gate.close(opening)
+            traffic = await self._gate.close(opening)
+        return ending if traffic is None else _with_traffic(ending, traffic)
 
     def of(self, assignment: Assignment) -> TaskNetwork | None:
         """The network that is open around an attempt; None: its job has no list."""
