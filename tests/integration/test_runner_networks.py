@@ -167,6 +167,8 @@ async def test_a_task_reaches_its_list_and_nothing_else(shop: Shop) -> None:
     line = "network: blocked the name other.example.org; allow it with --allow-network other.example.org:PORT\n"
     assert log.count(line) == 1
     assert "done http://127.0.0.1:1080\n" in log
+    assert ending.usage is not None
+    assert len("hello" + "you said hello") == ending.usage.network_bytes
 
 
 async def test_limits_hold_around_a_network(shop: Shop) -> None:

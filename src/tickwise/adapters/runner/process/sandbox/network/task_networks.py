@@ -21,11 +21,13 @@ from tickwise.adapters.runner.process.sandbox.network.gate import (
     FILES,
     NetworkGate,
     NetworkOpening,
+    NetworkTraffic,
     command,
 )
 from tickwise.adapters.runner.process.sandbox.plan import Mount
 from tickwise.adapters.runner.process.task_users import TRIAL_SECONDS, TaskUser
 from tickwise.adapters.runner.slots import Attempt
+from tickwise.domain.observing.usage import NOT_MEASURED
 from tickwise.ports.runner import Assignment, Ending
 
 PREFIX: Final = "network-"
@@ -139,6 +141,12 @@ class TaskNetworks:
         shutil.copyfile(namespace_program.__file__, made)
         made.chmod(PUBLIC)
         made.rename(program)
+
+
+def _with_traffic(ending: Ending, traffic: NetworkTraffic) -> Ending:
+    """With the bytes of its network on record."""
+    carried = traffic.sent_bytes + traffic.received_bytes
+    return ending._replace(usage=(ending.usage or NOT_MEASURED)._replace(network_bytes=carried))
 
 
 def _key(assignment: Assignment) -> tuple[str, int]:
