@@ -200,7 +200,7 @@ class TaskStarter:
         """Start a task, with a new starter at once if one is lost. Raises `OSError` if it cannot be started, as
         `subprocess` does; `StarterLost` if the starters keep ending.
 
-        `descriptors`: further ones of ours, by the numbers that they have there, above `OWN_DESCRIPTORS`.
+        `descriptors`: further ones of ours, by the numbers that they have there, above 100, where the starter has none of its own.
         `is_sandboxed`: it signals nothing outside, and reaches no abstract socket there, where the kernel can."""
         further = descriptors or {}
         request = (

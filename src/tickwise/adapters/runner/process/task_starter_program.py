@@ -44,8 +44,6 @@ LANDLOCK_SCOPES = 3
 KEYCTL_JOIN_SESSION_KEYRING = 1
 KEYCTL_SETPERM = 5
 MAX_DESCRIPTORS = 8
-OWN_DESCRIPTORS = 100
-"""All descriptors of this program are below it; those that a task asks for are not."""
 READ_BYTES = 1 << 16
 REPORT_BYTES = 1 << 12
 

@@ -61,10 +61,6 @@ OPEN_TREE, MOVE_MOUNT = 428, 429
 OPEN_TREE_CLONE, AT_RECURSIVE, AT_FDCWD, MOVE_MOUNT_F_EMPTY_PATH = 1, 0x8000, -100, 4
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 """The numbers of calls: the same on every architecture."""
-LANDLOCK_READ = 1 | 4 | 8
-"""Execute, read a file, list a folder."""
-LANDLOCK_DEVICES = LANDLOCK_READ | 2 | 1 << 15
-"""Also write, and control a device."""
 RLIMIT_LOCKS = 10
 READ_BYTES = 1 << 16
 MAX_OUTPUT_READS = 64
