@@ -42,7 +42,7 @@ from tests.security.isolation.toolkit import Host
 from tests.support.local_up import ROOT, environment
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
 from tickwise.adapters.runner.process.task_users import TaskUser, UserArguments
-from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
+from tickwise.domain.rules.confinement import Isolation
 
 NOBODY: Final = TaskUser(65_534, 65_534, (), None, "nobody")
 READY_SECONDS: Final = 60
@@ -366,8 +366,8 @@ def main(words: Sequence[str] | None = None) -> int:
     with surroundings() as yard, installation(asked.user, has_database=has_database) as made:
         host = _host(made, yard)
         with made.client() as client:
-            labels = {label for each in client.get("/executors").json() for label in each["labels"]}
-            told["levels"] = [Isolation.PROCESS, *([Isolation.SANDBOX] if SANDBOX_LABEL in labels else [])]
+            offered = {level for each in client.get("/executors").json() for level in each["isolation"]}
+            told["levels"] = [level for level in Isolation if level in offered]
             for level in asked.level:
                 if level in told["levels"]:
                     at = [each for each in chosen if (level, asked.user) in each.expected]

@@ -132,7 +132,7 @@ def test_a_job_that_says_sandbox_waits_where_there_is_none(tmp_path: Path) -> No
     body = {"name": "a", "schedule_type": "IMMEDIATE", "task": task}
     with _up(LACKING["without user namespaces"], tmp_path) as client:
         (executor,) = client.get("/executors").json()
-        assert SANDBOX_LABEL not in executor["labels"]
+        assert [Isolation.PROCESS] == executor["isolation"]
         usual = client.post("/jobs", json=body).json()
         assert "no active executor of the queue 'default' offers the isolation sandbox" in str(usual["warnings"])
         assert "process" == client.get(f"/jobs/{usual['job_id']}").json()["isolation"]
