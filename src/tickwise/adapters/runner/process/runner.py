@@ -255,8 +255,8 @@ class ProcessRunner(SlotRunner):
         starter, self._starter = self._starter, None
         if starter is not None:
             await self._in_thread(starter.close)
-        await self._in_thread(self._named.close)
         if folder is not None:
+            await self._in_thread(self._named.close)
             await self._in_thread(folder.close)
         python, self._task_python = self._task_python, None
         if python is not None:
