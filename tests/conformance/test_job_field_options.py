@@ -17,6 +17,7 @@ from tests.conformance.test_job_fields_agree import OPTIONS, OWN_OPTIONS
 from tests.unit.cli.loopback import Loopback, Reply, serving
 from tickwise.cli.main import main, root
 from tickwise.cli.session import Session
+from tickwise.domain.job_fields import HTTP_OPTIONS
 
 JOB: Final = "019c0000-0000-7000-8000-000000000000"
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
@@ -31,7 +32,7 @@ WRITTEN: Final = {
     "N": "7", "N/DURATION[:KEY]": "10/1m", "N[:KEY]": "3", "NAME": "send", "NAME=VALUE": "a=1", "NAME[=VALUE]": "a",
     "'NAME: VALUE'": "A: b", "SHARE": "0.5",
     "NAME[:include|exclude[:skip|defer]]": "holidays", "SIZE": "512M", "STATUSES": "200", "TEXT": "a",
-    "TIME": "2090-01-31T10:00:00Z", "URL": "http://127.0.0.1/", "ZONE": "Europe/Berlin",
+    "TIME": "2090-01-31T10:00:00Z", "URL": "http://127.0.0.1/", "VERSION": "1.3", "BYTES": "1000", "ZONE": "Europe/Berlin",
 }  # fmt: skip
 """A value for an option, by the word that its help has for one."""
 WHEN: Final = ("--now", "--at", "--in", "--cron", "--every", "--on-demand")
@@ -67,7 +68,7 @@ def _beside(command: str, option: click.Option) -> list[str]:
     schedule = [] if name in WHEN or command in ("jobs create", "jobs edit") else ["--cron", "@daily"]
     if command != "run":
         return schedule
-    if name in ("--method", "--header", "--data", "--expect"):
+    if name in HTTP_OPTIONS:
         return [*schedule, "--http", "http://127.0.0.1/"]
     return [*schedule, *([] if name in ("--shell", "--http", "--function") else ["--shell", "date"])]
 

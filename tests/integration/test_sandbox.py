@@ -463,10 +463,16 @@ def test_an_executor_of_an_ordinary_user_gives_sandboxes(open_folder: Path) -> N
     own.mkdir()
     os.chown(own, nobody.uid, nobody.gid)
     secret.touch()
+    # The repository may lie where that user cannot go.
+    copied = open_folder / "copied"
+    for place in ("src/tickwise", "tests/support", "tests/services"):
+        shutil.copytree(REPOSITORY / place, copied / place, ignore=shutil.ignore_patterns("__pycache__", "vendor"))
+    (copied / "tests/__init__.py").touch()
     program = [str(python.program), "-m", "tests.support.plain_sandbox", str(own), str(secret)]
-    surroundings = {"HOME": str(own), "PATH": os.environ["PATH"], **environment_of(python)}
+    surroundings = {"HOME": str(own), "PATH": os.environ["PATH"], "PYTHONPATH": str(copied / "src")}
+    surroundings |= environment_of(python)
     done = subprocess.run(
-        program, cwd=REPOSITORY, env=surroundings, capture_output=True, text=True,
+        program, cwd=copied, env=surroundings, capture_output=True, text=True,
         timeout=120, check=False, user=nobody.uid, group=nobody.gid, extra_groups=[],
     )  # fmt: skip
     python.release()

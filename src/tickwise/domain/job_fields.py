@@ -202,6 +202,11 @@ class WrittenField:
     """Previews take it."""
 
 
+HTTP_OPTIONS: Final = (
+    "--method", "--header", "--data", "--expect", "--query", "--form", "--signing-secret", "--oauth", "--cert",
+    "--cert-key", "--ca", "--tls-min", "--connect-timeout", "--answer-timeout", "--answer-bytes",
+)  # fmt: skip
+"""The options of `tickwise run` that say how its `--http` is called."""
 WRITTEN_FIELDS: Final = (
     WrittenField("name", ByHand.COLUMN, ("--name",)),
     WrittenField("job_id", ByHand.COLUMN),
@@ -233,7 +238,7 @@ WRITTEN_FIELDS: Final = (
     WrittenField(
         "task",
         ByHand.TASK,
-        ("--shell", "--http", "--function", "--method", "--header", "--data", "--expect"),
+        ("--shell", "--http", "--function", *HTTP_OPTIONS),
     ),
     WrittenField("taskId", ByHand.TASK),
     WrittenField("payload", ByHand.TASK, ("--payload", "--param")),

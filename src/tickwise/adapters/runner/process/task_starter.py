@@ -200,7 +200,8 @@ class TaskStarter:
         """Start a task, with a new starter at once if one is lost. Raises `OSError` if it cannot be started, as
         `subprocess` does; `StarterLost` if the starters keep ending.
 
-        `descriptors`: further ones of ours, by the numbers that they have there, above 100, where the starter has none of its own.
+        `descriptors`: further ones of ours, by the numbers that they have there, above 100: the starter
+        has none of its own there.
         `is_sandboxed`: it signals nothing outside, and reaches no abstract socket there, where the kernel can."""
         further = descriptors or {}
         request = (
