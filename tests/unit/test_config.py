@@ -98,7 +98,7 @@ def _another_value(setting: Setting, folder: Path) -> str:
                 return "10.0.0.0/8,127.0.0.1"
             return f"{KEY},{KEY}more" if setting.facts.shortest else "one,two"
         case "int":
-            return str((setting.default or 8) + 1)
+            return str((setting.default or max(8, setting.facts.least or 0)) + 1)
         case "float":
             return str((setting.default or 0.0) * 0.99 or (setting.facts.most or 1.0) / 2)
     if setting.name == "memory":

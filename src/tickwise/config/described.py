@@ -62,6 +62,8 @@ def allowed(setting: Setting) -> str:
     called = KINDS[setting.kind].called
     if facts.least is not None and facts.most is not None:
         return f"{called} from {facts.least:g} to {facts.most:.15g}"
+    if facts.least is not None:
+        return f"{called} of at least {facts.least:.15g}"
     return called
 
 
