@@ -32,7 +32,8 @@ WRITTEN: Final = {
     "N": "7", "N/DURATION[:KEY]": "10/1m", "N[:KEY]": "3", "NAME": "send", "NAME=VALUE": "a=1", "NAME[=VALUE]": "a",
     "'NAME: VALUE'": "A: b", "SHARE": "0.5",
     "NAME[:include|exclude[:skip|defer]]": "holidays", "SIZE": "512M", "STATUSES": "200", "TEXT": "a",
-    "TIME": "2090-01-31T10:00:00Z", "URL": "http://127.0.0.1/", "VERSION": "1.3", "BYTES": "1000", "ZONE": "Europe/Berlin",
+    "TIME": "2090-01-31T10:00:00Z", "URL": "http://127.0.0.1/", "VERSION": "1.3", "BYTES": "1000",
+    "ZONE": "Europe/Berlin",
 }  # fmt: skip
 """A value for an option, by the word that its help has for one."""
 WHEN: Final = ("--now", "--at", "--in", "--cron", "--every", "--on-demand")

@@ -465,11 +465,15 @@ def test_an_executor_of_an_ordinary_user_gives_sandboxes(open_folder: Path) -> N
     secret.touch()
     # The repository may lie where that user cannot go.
     copied = open_folder / "copied"
-    for place in ("src/tickwise", "tests/support", "tests/services"):
+    for place in ("src/tickwise", "sdk/src", "tests/support", "tests/services"):
         shutil.copytree(REPOSITORY / place, copied / place, ignore=shutil.ignore_patterns("__pycache__", "vendor"))
     (copied / "tests/__init__.py").touch()
     program = [str(python.program), "-m", "tests.support.plain_sandbox", str(own), str(secret)]
-    surroundings = {"HOME": str(own), "PATH": os.environ["PATH"], "PYTHONPATH": str(copied / "src")}
+    surroundings = {
+        "HOME": str(own),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": f"{copied / 'src'}:{copied / 'sdk/src'}",
+    }
     surroundings |= environment_of(python)
     done = subprocess.run(
         program, cwd=copied, env=surroundings, capture_output=True, text=True,
@@ -598,9 +602,7 @@ async def test_an_executor_may_be_told_to_give_none(tmp_path: Path) -> None:
     assert (Verdict.UNOFFERED, "isolation_missing") == (ending.verdict, ending.reason)
 
 
-async def test_a_list_of_destinations_is_not_taken_for_none(
-    shop: SandboxShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_of_destinations_is_not_taken_for_none(shop: SandboxShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can hold a task to it."""
     monkeypatch.setattr(shop.runner._networks, "_reason_against", lambda: "it has no namespaces of networks")
     ending, _ = await shop.shell(":", confinement=Confinement(Isolation.SANDBOX, allow_network=("example.com:443",)))
