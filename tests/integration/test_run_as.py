@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.services.packages import program
 from tests.support.runners import gone
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -191,6 +192,7 @@ async def test_what_it_leaves_is_ended_and_what_its_user_runs_besides_is_not(sho
 @needs_root
 async def test_in_a_sandbox_it_is_that_user_too(shop: Shop) -> None:
     """Its home is there if it is a folder of its own; a folder of root's is not."""
+    program("bwrap")
     await shop.open([GAMES, "man"])
     if SANDBOX_LABEL not in shop.runner.labels():
         pytest.skip("this machine gives no sandbox")

@@ -16,6 +16,7 @@ from tests.security.isolation.attacks import Attack, Verdict
 from tests.security.isolation.catalogue import ALL
 from tests.security.isolation.report import Report, missing, report
 from tests.security.probes import probe
+from tests.services.packages import program
 from tickwise.domain.rules.confinement import Isolation
 
 IS_WHOLE = os.environ.get("ATTACKS") == "all"
@@ -34,6 +35,7 @@ def reports() -> Reports:
 
     @cache
     def made(user: str) -> Report:
+        program("bwrap")
         more = ["--shown"] if user == "root" else []
         more += [] if IS_WHOLE else ["--without-database"]
         return report(user, [*Isolation], [each.name for each in CHOSEN], more=more)
