@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from typing import Final
@@ -13,6 +12,7 @@ import pytest
 from tests.deploy.container_filter import BUILDING, PLACE, written
 from tests.deploy.files import COMPOSE, DEPLOY, UNITS, VALUES, load, unit
 from tests.deploy.test_settings import ROLES
+from tests.services.packages import program
 
 NEW_PROC: Final = "mount -t proc -o nosuid,nodev,noexec{more} proc /proc"
 READ_ONLY: Final = "mount --bind {place} {place} && mount -o remount,bind,ro {place}"
@@ -35,13 +35,12 @@ HARMLESS: Final[Mapping[str, str]] = {
     "ProtectControlGroups": READ_ONLY.format(place="/sys/fs/cgroup"),
 }
 """Others that change mounts."""
-needs_mounts = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("bwrap") is None, reason="needs root, for mounts, and bubblewrap"
-)
+needs_mounts = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for mounts")
 
 
 def _built(command: str) -> bool:
     """Check whether an ordinary user without capabilities can build a sandbox after this."""
+    program("bwrap")
     script = f"{NEW_PROC.format(more='')} && {command} && {BUILD}"
     inside = ["unshare", "--mount", "--pid", "--fork", "--propagation", "private", "--", "sh", "-c", script]
     done = subprocess.run(inside, capture_output=True, text=True, timeout=60, check=False)

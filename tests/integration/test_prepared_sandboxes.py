@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from tests.services.packages import program
 from tests.support.runners import gone
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
@@ -39,12 +39,9 @@ from tickwise.adapters.runner.process.sandbox.prepared.pool import HolderKey, Pr
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest
 
 PATIENCE_SECONDS = 30.0
-BUBBLEWRAP = shutil.which("bwrap") or ""
 PYTHON = os.path.realpath(sys.executable)
 SECRET = "a-value-of-another-task"  # no secret, but the sample of one
 PATH = "/usr/bin:/bin"
-
-pytestmark = pytest.mark.skipif(not BUBBLEWRAP, reason="bubblewrap is not installed")
 
 
 class PreparedShop:
@@ -56,7 +53,7 @@ class PreparedShop:
         etc = folder / "etc"
         etc.mkdir()
         self.start = HolderStart(
-            bubblewrap=BUBBLEWRAP,
+            bubblewrap=program("bwrap"),
             plan=SandboxPlan(
                 work="/",
                 home=HOME,
@@ -546,7 +543,7 @@ async def test_tenants_never_share_a_holder(pool: PreparedSandboxes, tmp_path: P
         mounts = (Mount(str(place), str(place), is_writable=True), *interpreter_mounts(PYTHON))
         plan = SandboxPlan(work="/", home=HOME, etc=etc, mounts=mounts)
         return HolderStart(
-            bubblewrap=BUBBLEWRAP, plan=plan, place=place, python=[PYTHON, "-I", "-S", "-E"], environment={}
+            bubblewrap=program("bwrap"), plan=plan, place=place, python=[PYTHON, "-I", "-S", "-E"], environment={}
         )
 
     assert pool.chosen(_key("one"), start) is None
@@ -573,7 +570,7 @@ async def test_a_holder_that_cannot_be_made_is_not_tried_again_at_once(
     def start(place: Path) -> HolderStart:
         tries.append(place)
         plan = SandboxPlan(work="/", home=HOME, etc=tmp_path / "not there")
-        return HolderStart(bubblewrap=BUBBLEWRAP, plan=plan, place=place, python=[PYTHON], environment={})
+        return HolderStart(bubblewrap=program("bwrap"), plan=plan, place=place, python=[PYTHON], environment={})
 
     def asked() -> bool:
         assert pool.chosen(_key("one"), start) is None
