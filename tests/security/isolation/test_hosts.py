@@ -17,6 +17,7 @@ import pytest
 
 from tests.security.isolation.report import NAMESPACES, missing, report
 from tests.security.probes import probe
+from tests.services.packages import program
 from tests.support.local_up import ROOT, environment
 from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 
@@ -61,6 +62,14 @@ LACKING: Final = {
         "apt install bubblewrap",
     ),
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bubblewrap() -> None:
+    """Installed, so that a host lacks what its case takes away and nothing else."""
+    program("bwrap")
+
+
 cases = pytest.mark.parametrize("host", LACKING.values(), ids=LACKING)
 
 

@@ -4,7 +4,7 @@
     any other name ──► there is no such name
 
 Invariant: a query leads to no query outside. A name is resolved outside when a connection to it is made, so a question
-carries nothing out, in whatever name it is hidden.
+carries nothing out, however the name is spelled.
 """
 
 from __future__ import annotations
