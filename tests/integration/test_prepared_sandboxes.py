@@ -385,7 +385,7 @@ async def test_a_warm_script_finds_nothing_of_an_earlier_one(warm: PreparedShop)
         "import re\nfound = 0\n"
         f"wanted = '{SECRET[::-1]}'[::-1].encode()\n"
         "for line in open('/proc/self/maps'):\n"
-        "    begin, end, rights = re.match('(.*)-(.*) (.)', line).groups()\n"
+        "    begin, end, rights = re.match('([0-9a-f]+)-([0-9a-f]+) (.)', line).groups()\n"
         "    if rights == 'r' and 'vvar' not in line and 'vsyscall' not in line:\n"
         "        with open('/proc/self/mem', 'rb') as file:\n"
         "            file.seek(int(begin, 16))\n"
@@ -397,7 +397,9 @@ async def test_a_warm_script_finds_nothing_of_an_earlier_one(warm: PreparedShop)
     )
     own = looks.replace(SECRET[::-1], "another-value-of-nobody"[::-1])
     # It finds the bytes that it looks for in its own memory, as often whether or not another task had them.
-    assert await warm.said(looks) == await warm.said(own)
+    found = int(await warm.said(looks))
+    assert found > 0
+    assert found == int(await warm.said(own))
 
 
 # ---------------------------------------------------------------------------------------------- its end
