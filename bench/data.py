@@ -73,7 +73,7 @@ class NoRoom(Exception):
 
 def digest() -> str:
     """What the data were built from: the migrations, and our own statements."""
-    files = [file.read_bytes() for file in sorted(MIGRATIONS.glob("*.sql"))]
+    files = [file.read_bytes() for file in sorted(MIGRATIONS.rglob("*.sql"))]
     return hashlib.sha256(b"\0".join([*files, *(SQL[name].encode() for name in sorted(SQL))])).hexdigest()[:16]
 
 

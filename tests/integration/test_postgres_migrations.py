@@ -22,7 +22,7 @@ from tickwise.adapters.store.postgres import PostgresStore, schema, schema_statu
 from tickwise.adapters.store.postgres.dispatch import attempts
 from tickwise.adapters.store.postgres.jobs import submits
 from tickwise.adapters.store.postgres.queue import lanes, quota_cache
-from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, MIGRATIONS, WANTED, Migration
+from tickwise.adapters.store.postgres.schema import FOLDER, INDEXES, INDEXES_FOLDER, MIGRATIONS, WANTED, Migration
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
@@ -338,5 +338,6 @@ def test_each_file_belongs_to_one_migration() -> None:
     versions = [each.version for each in MIGRATIONS]
     assert sorted(set(versions)) == versions
     assert all(name.startswith(f"{each.version}_") for each in MIGRATIONS for name in each.files)
-    named = [*(name for each in MIGRATIONS for name in each.files), *INDEXES]
-    assert sorted(named) == sorted(path.name for path in FOLDER.iterdir())
+    named = [name for each in MIGRATIONS for name in each.files]
+    assert sorted(named) == sorted(path.name for path in FOLDER.glob("*.sql"))
+    assert sorted(INDEXES) == sorted(path.name for path in INDEXES_FOLDER.iterdir())

@@ -34,7 +34,7 @@ SQL = re.compile(
     r"|\bselect\s+[\w*('\"].*\bfrom\b|\binsert\s+into\b|\bdelete\s+from\b|\bupdate\s+\w+\s+set\b",
     re.DOTALL,
 )
-MIGRATION = re.compile(r"migrations/sql/(?!0001_)\d{4}_\w+\.sql$")
+MIGRATION = re.compile(r"migrations/sql/(?:indexes/)?(?!0001_)\d{4}_\w+\.sql$")
 TAKES_AWAY = re.compile(
     r"\bDROP\s+(?!CONSTRAINT\b|INDEX\s+CONCURRENTLY\b)[A-Z]+(?:\s+[\w.]+)?|\bRENAME\b|(?<!BEFORE )\bTRUNCATE\b"
     r"|\bSET\s+NOT\s+NULL\b|\bALTER\s+(?:COLUMN\s+)?\w+\s+TYPE\b",

@@ -47,6 +47,10 @@ class Permission(StrEnum):
     QUEUES_WRITE = "queues:write"
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"
+    SECRETS_READ = "secrets:read"
+    """See which secrets there are: names, versions and times, never values."""
+    SECRETS_WRITE = "secrets:write"
+    """Set, replace and remove secrets, and see none."""
     STATUS_ADMIN = "status:admin"
     """Make, change and remove status pages: what people without an account see of chosen jobs."""
     TASKS_READ = "tasks:read"
@@ -89,6 +93,7 @@ _VIEWER: Final = frozenset(
         Permission.NOTICES_READ,
         Permission.QUEUES_READ,
         Permission.RUNS_READ,
+        Permission.SECRETS_READ,
         Permission.TASKS_READ,
         Permission.WINDOWS_READ,
     }
@@ -103,6 +108,7 @@ _DEVELOPER: Final = _OPERATOR | {
     Permission.CALENDARS_WRITE,
     Permission.JOBS_WRITE,
     Permission.NOTICES_WRITE,
+    Permission.SECRETS_WRITE,
     Permission.TASKS_WRITE,
     Permission.WINDOWS_WRITE,
 }

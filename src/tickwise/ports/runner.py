@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -46,6 +47,7 @@ class TaskLimits(NamedTuple):
 
 
 _FREE: Final = (None,) * (len(TaskLimits._fields) - 1)
+NO_SECRETS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 class Assignment(NamedTuple):
@@ -76,6 +78,12 @@ class Assignment(NamedTuple):
     tracestate: str | None = None
     confinement: Confinement = PLAIN
     """The confinement of its task."""
+    secrets: Mapping[str, bytes] = NO_SECRETS
+    """The values of its references (`domain.secrets.references`), by the text of each as the task has it,
+    `secret:NAME`. A runner hands them to the task alone, and never puts one into arguments, logs, errors, results or
+    the kept output."""
+    identity_token: str | None = None
+    """The signed token that tells clouds which run the task is; None: its job asks for none."""
 
     @property
     def idempotency_key(self) -> str:

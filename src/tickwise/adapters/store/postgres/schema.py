@@ -29,6 +29,7 @@ def _unheard(_done: int, _of: int) -> None:
 
 
 FOLDER: Final = Path(__file__).with_name("migrations") / "sql"
+INDEXES_FOLDER: Final = FOLDER / "indexes"
 
 
 class Migration(NamedTuple):
@@ -159,7 +160,7 @@ async def _index(connection: asyncpg.Connection, done: int, tell: Tell) -> None:
     """Make the indexes that are missing. Until they are there, what asks for them works, and takes longer."""
     await connection.execute(statement("indexes_invalid"))
     for number, name in enumerate(INDEXES, done + 1):
-        await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
+        await connection.execute((INDEXES_FOLDER / name).read_text(encoding="utf-8"))
         tell(number, done + len(INDEXES))
     try:
         await connection.execute(statement("trigrams_make"))
@@ -204,7 +205,7 @@ async def _migrate(
         for step, migration in enumerate(missing, 1):
             for name in migration.files:
                 await connection.execute(statement("migration_limits"))
-                await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
+                await connection.execute((INDEXES_FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
             tell(step, len(missing) + len(INDEXES))
         await _after(connection, then)
