@@ -24,6 +24,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services import packages, shared
+from tests.services.elasticmq import CREDENTIALS
 from tests.services.redis import DATABASES
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
@@ -179,6 +180,21 @@ async def kafka_url() -> str:
 def kafka_prefix_url(kafka_url: str) -> str:
     """The same with a prefix that is this test's alone; a further option is one more `&name=value`."""
     return f"{kafka_url}?prefix=t{uuid.uuid4().hex[:12]}"
+
+
+@pytest_asyncio.fixture(scope="session")
+async def sqs_endpoint() -> str:
+    """`http://host:port` of the one ElasticMQ of this run of the tests."""
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "elasticmq")
+
+
+@pytest.fixture
+def sqs_prefix_url(sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`sqs://…` with a prefix that is this test's alone; a further option is one more `&name=value`."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    return f"sqs://eu-central-1/t{uuid.uuid4().hex[:12]}?endpoint={sqs_endpoint}"
 
 
 @pytest_asyncio.fixture(scope="session")

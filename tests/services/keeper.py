@@ -1,4 +1,4 @@
-"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis RUN`.
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq RUN`.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import Final
 
+from tests.services.elasticmq import ElasticMq
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
 from tests.services.shared import run_folder, run_lives
@@ -24,6 +25,10 @@ PATIENT: Final = {"broker.session.timeout.ms": "18000", "group.consumer.session.
 """Nobody kills this one, and on a busy machine everybody stands still for seconds: no reason to give anybody up."""
 
 
+def _made(name: str) -> Kafka | Redis | ElasticMq:
+    return Kafka(properties=PATIENT) if name == "kafka" else Redis() if name == "redis" else ElasticMq()
+
+
 async def keep(name: str, run: str) -> None:
     """Until the run ends, or somebody says TERM."""
     clock = SystemClock()
@@ -31,7 +36,7 @@ async def keep(name: str, run: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     folder = run_folder(run)
-    server = Kafka(properties=PATIENT) if name == "kafka" else Redis()
+    server = _made(name)
     if isinstance(server, Kafka):
         server.archives = True
     async with server:

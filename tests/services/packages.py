@@ -114,30 +114,37 @@ def _try(
 def kafka_home() -> Path:
     """A folder of this Kafka's: `jars`, and what a start makes to be quicker the next time. Raises `Missing`."""
     home = cache() / f"kafka-{KAFKA_VERSION}"
+    fetched_jars(home, Path(__file__).with_name("pom.xml"), "kafka.version", KAFKA_VERSION)
+    return home
+
+
+def fetched_jars(home: Path, pom: Path, named: str, version: str) -> Path:
+    """The folder of the jars of a shopping list, fetched if it is absent. `named`: the property of the list that the
+    version is the value of. Raises `Missing`."""
     jars = home / "jars"
     if not jars.exists():
         home.mkdir(exist_ok=True)
         with locked(home / "lock"):
             if not jars.exists():
-                _fetch(jars)
-    return home
+                _fetch(jars, pom, f"-D{named}={version}")
+    return jars
 
 
-def _fetch(jars: Path) -> None:
+def _fetch(jars: Path, pom: Path, version: str) -> None:
     """All jars of the shopping list, by Maven with the settings that this machine has."""
     part = jars.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     command = [
-        program("mvn"), "--batch-mode", "--quiet", "--file", str(Path(__file__).with_name("pom.xml")),
-        f"-Dkafka.version={KAFKA_VERSION}", "-DincludeScope=runtime", f"-DoutputDirectory={part}",
+        program("mvn"), "--batch-mode", "--quiet", "--file", str(pom), version, "-DincludeScope=runtime",
+        f"-DoutputDirectory={part}",
         "dependency:copy-dependencies",
     ]  # fmt: skip
     program("java")
     said = _try([command], dict(os.environ), before_again=[])
-    if not any(part.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
+    if not any(part.glob("*.jar")):
         raise Missing(
-            f"Kafka {KAFKA_VERSION} could not be fetched through Maven. Try it by hand: {' '.join(command)}\n"
-            f"or name a broker that runs by TICKWISE_TEST_KAFKA=host:port. Maven said:\n{said[-2_000:]}"
+            f"The jars of {pom.name} could not be fetched through Maven. Try it by hand: {' '.join(command)}\n"
+            f"or name a server that runs (tests/services/shared.py). Maven said:\n{said[-2_000:]}"
         )
     part.rename(jars)
 

@@ -1,4 +1,4 @@
-"""One Kafka and one Redis for a whole test run, shared by all of its processes.
+"""One Kafka, one Redis and one ElasticMQ for a whole test run, shared by all of its processes.
 
     worker 1 ─┐                        ┌─ keeper (Kafka) ── java
               ├─ lock, record ─ starts ┤
@@ -24,8 +24,8 @@ import psutil
 from tests.services.packages import Missing, locked
 from tests.support.local_up import ROOT
 
-GIVEN: Final = {"kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS"}
-"""The variables that name a server to use instead: host:port, and redis://host:port[/number]."""
+GIVEN: Final = {"kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "elasticmq": "TICKWISE_TEST_SQS"}
+"""The variables that name a server to use instead: host:port, redis://host:port[/number], and http://host:port."""
 
 
 def run_id() -> str:

@@ -39,6 +39,13 @@ class BrokerSuite(Contract):
     makes a client that is not opened, of channels that are this test's alone, with `LANES` lanes and `PARTITIONS`
     partitions each."""
 
+    many = 12_000
+    """More messages than a consumer fetches ahead."""
+
+    async def group_is_known(self, broker: Broker, channels: Sequence[Channel]) -> None:
+        """Let the group `group` be known at these channels before something is sent. Nothing to do where a channel
+        keeps what it got for groups that come later."""
+
     async def until_fetched(self, consumer: Consumer, count: int) -> None:
         """Wait until this number of messages could be taken at once. Nothing to wait for where nothing is fetched
         ahead."""
@@ -74,7 +81,7 @@ class MessagesContract(BrokerSuite):
             for key, values in sent.items():
                 await broker.send(REQUESTS, [Message(value, key) for value in values[start : start + 8]])
         async with member(broker, [REQUESTS]) as consumer:
-            taken = await take_all(consumer, 120)
+            taken = await take_all(consumer, 120, and_done=True)
         assert sent == {key: [each.value for each in taken if each.key == key] for key in sent}
 
     async def test_what_was_sent_waits_for_a_group_that_comes_later(self, broker: Broker) -> None:
@@ -133,7 +140,7 @@ class MessagesContract(BrokerSuite):
         keys = [b"%d" % number for number in range(40)]
         await broker.send(RESULTS, [Message(b"value", key) for key in keys])
         async with member(broker, [RESULTS]) as consumer:
-            taken = {each.key: each.partition for each in await take_all(consumer, len(keys))}
+            taken = {each.key: each.partition for each in await take_all(consumer, len(keys), and_done=True)}
         assert {key: broker.partition_of(RESULTS, key) for key in keys} == taken
 
 
@@ -239,6 +246,7 @@ class TakesContract(BrokerSuite):
 
     async def test_more_urgent_channels_come_first(self, broker: Broker) -> None:
         """Of what is there, except for the takes that begin with what has waited longest."""
+        await self.group_is_known(broker, [URGENT, USUAL])
         await broker.send(USUAL, [Message(b"usual", b"key") for _ in range(30)])
         await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(30)])
         async with member(broker, [URGENT, USUAL]) as consumer:
@@ -248,6 +256,7 @@ class TakesContract(BrokerSuite):
 
     async def test_no_channel_is_passed_over_for_ever(self, broker: Broker) -> None:
         """However much of the urgent is there, at least every tenth take begins with what has waited longest."""
+        await self.group_is_known(broker, [URGENT, USUAL])
         await broker.send(USUAL, [Message(b"usual", b"key")])
         await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(30)])
         async with member(broker, [URGENT, USUAL]) as consumer:
@@ -257,7 +266,7 @@ class TakesContract(BrokerSuite):
 
     async def test_what_waits_to_be_taken_is_bounded_and_nothing_of_it_is_lost(self, broker: Broker) -> None:
         """More than fits: it comes in parts, each message once and in order."""
-        count = 12_000
+        count = self.many
         for start in range(0, count, 2_000):
             messages = [Message(b"%d" % number, b"", (), number % 2) for number in range(start, start + 2_000)]
             await broker.send(REQUESTS, messages)
@@ -376,14 +385,17 @@ async def member(broker: Broker, channels: Sequence[Channel], group: str = "grou
         await consumer.stop()
 
 
-async def take_all(consumer: Consumer, count: int) -> list[Delivery]:
+async def take_all(consumer: Consumer, count: int, *, and_done: bool = False) -> list[Delivery]:
     """This many messages, which must come; and no more than these came with them. One that comes again, as it may, is
-    one."""
+    one. `and_done`: each is marked as done once it is taken."""
     taken: dict[tuple[Channel, int, int], Delivery] = {}
     async with asyncio.timeout(WITHIN_SECONDS):
         while len(taken) < count:
-            for each in await consumer.take(count, TURN_SECONDS):
+            found = await consumer.take(count, TURN_SECONDS)
+            for each in found:
                 taken.setdefault((each.channel, each.partition, each.offset), each)
+            if and_done:
+                await consumer.done(found)
     assert len(taken) == count
     return list(taken.values())
 
