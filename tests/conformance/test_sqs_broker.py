@@ -10,7 +10,7 @@ import pytest
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.broker.sqs import SqsBroker
 from tickwise.adapters.clock import SystemClock
-from tickwise.ports.broker import REQUESTS, Broker, Channel, Message
+from tickwise.ports.broker import REQUESTS, Broker, Channel, Consumer, Message
 from tickwise.testing.contracts.broker import (
     LANES,
     PARTITIONS,
@@ -22,6 +22,7 @@ from tickwise.testing.contracts.broker import (
     TakesContract,
     member,
     take_all,
+    until,
     values,
 )
 
@@ -31,12 +32,17 @@ pytestmark = pytest.mark.thorough
 class Backend(BrokerSuite):
     """Queues under a prefix of their own."""
 
+    at_once = 10
     many = 2_000
 
     @pytest.fixture
     def make(self, sqs_prefix_url: str, tmp_path: Path) -> Callable[[], SqsBroker]:
         options = f"lanes={LANES}&buckets={PARTITIONS}&wait_seconds=1"
         return lambda: SqsBroker(f"{sqs_prefix_url}&{options}", SystemClock(), open_blobs(f"file://{tmp_path}"))
+
+    async def until_fetched(self, consumer: Consumer, count: int) -> None:
+        """Of each bucket ten are fetched ahead."""
+        await until(lambda: consumer.state().waiting >= min(count, PARTITIONS * self.at_once))
 
     async def group_is_known(self, broker: Broker, channels: Sequence[Channel]) -> None:
         async with member(broker, channels):

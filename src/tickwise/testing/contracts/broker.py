@@ -39,6 +39,8 @@ class BrokerSuite(Contract):
     makes a client that is not opened, of channels that are this test's alone, with `LANES` lanes and `PARTITIONS`
     partitions each."""
 
+    at_once = 30
+    """Messages of one key that may be taken before one of them is done."""
     many = 12_000
     """More messages than a consumer fetches ahead."""
 
@@ -247,20 +249,21 @@ class TakesContract(BrokerSuite):
     async def test_more_urgent_channels_come_first(self, broker: Broker) -> None:
         """Of what is there, except for the takes that begin with what has waited longest."""
         await self.group_is_known(broker, [URGENT, USUAL])
-        await broker.send(USUAL, [Message(b"usual", b"key") for _ in range(30)])
-        await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(30)])
+        await broker.send(USUAL, [Message(b"usual", b"key") for _ in range(self.at_once)])
+        await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(self.at_once)])
         async with member(broker, [URGENT, USUAL]) as consumer:
-            await self.until_fetched(consumer, 60)
-            takes = [await consumer.take(10, WITHIN_SECONDS) for _ in range(6)]
-        assert [[b"urgent"]] * 3 + [[b"usual"]] * 3 == [sorted(values(taken)) for taken in takes]
+            await self.until_fetched(consumer, 2 * self.at_once)
+            of_each = self.at_once // 10
+            takes = [await consumer.take(10, WITHIN_SECONDS) for _ in range(2 * of_each)]
+        assert [[b"urgent"]] * of_each + [[b"usual"]] * of_each == [sorted(values(taken)) for taken in takes]
 
     async def test_no_channel_is_passed_over_for_ever(self, broker: Broker) -> None:
         """However much of the urgent is there, at least every tenth take begins with what has waited longest."""
         await self.group_is_known(broker, [URGENT, USUAL])
         await broker.send(USUAL, [Message(b"usual", b"key")])
-        await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(30)])
+        await broker.send(URGENT, [Message(b"urgent", b"key") for _ in range(self.at_once)])
         async with member(broker, [URGENT, USUAL]) as consumer:
-            await self.until_fetched(consumer, 31)
+            await self.until_fetched(consumer, self.at_once + 1)
             takes = [await consumer.take(1, WITHIN_SECONDS) for _ in range(10)]
         assert b"usual" in [each.value for taken in takes for each in taken]
 
