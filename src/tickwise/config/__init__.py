@@ -104,8 +104,9 @@ class Settings(ScriptSettings):
     broker_url: str | None = _setting(
         None,
         "The broker of roles that run apart: `kafka://host:port[,host:port]?prefix=tickwise` "
-        "(`docs/how-to/scale-out.md` has every option). Unset: the store is the queue.",
-        schemes=("kafka",),
+        "(`docs/how-to/scale-out.md` has every option), or `sqs://REGION/PREFIX` (`docs/how-to/sqs.md`). Unset: the "
+        "store is the queue.",
+        schemes=("kafka", "sqs"),
         secret=True,
     )
     signals_url: str | None = _setting(

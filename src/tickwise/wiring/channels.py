@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
-from tickwise.wiring.link import given_broker, make_broker
+from tickwise.domain.errors import Misconfigured
+from tickwise.wiring.link import given_broker, is_sqs, make_broker
 from tickwise.wiring.runtime import given_database
 
 
@@ -28,18 +29,25 @@ def prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
 
 
 async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
-    from tickwise.adapters.broker.kafka.rights import allow
     from tickwise.adapters.store.postgres import PostgresStore
 
     url, clock = given_broker(settings), SystemClock()
+    if users and is_sqs(url):
+        raise Misconfigured("rights on queues of SQS are policies of AWS, see docs/how-to/sqs.md; leave --allow out")
     broker = make_broker(url, clock)
     store = PostgresStore(given_database(settings), clock=clock)
     try:
         await store.open()
         cluster = store.upkeep.cluster_id
         await broker.open(cluster)
-        rights = await asyncio.to_thread(allow, url, users) if users else 0
+        rights = await asyncio.to_thread(_allow, url, users) if users else 0
     finally:
         await broker.close()
         await store.close()
     return Prepared(cluster, rights)
+
+
+def _allow(url: str, users: Mapping[str, str]) -> int:
+    from tickwise.adapters.broker.kafka.rights import allow
+
+    return allow(url, users)

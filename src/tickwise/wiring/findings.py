@@ -11,6 +11,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
 from tickwise.roles.shared.membership import RoleFacts, active_roles
+from tickwise.wiring.link import is_sqs, make_broker
 
 REQUESTS_LATE_SECONDS: Final = 30.0
 """Recorders of requests tell once a second how far they are."""
@@ -50,35 +51,45 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Doctor
 
 
 async def _broker(url: str, store: Any) -> DoctorFinding:
-    from tickwise.adapters.broker.kafka import inspect_topics
-
+    topics, other = ("queues", "sqs://REGION/OTHER") if is_sqs(url) else ("topics", "kafka://…?prefix=other")
     try:
-        found = await asyncio.to_thread(inspect_topics, url)
+        found = await _inspected(url)
     except TickwiseError as failure:
-        return DoctorFinding("broker", "error", failure.detail, "check TICKWISE_BROKER_URL, and that Kafka runs")
+        whose = "that SQS and its credentials are there" if is_sqs(url) else "that Kafka runs"
+        return DoctorFinding("broker", "error", failure.detail, f"check TICKWISE_BROKER_URL, and {whose}")
     cluster = store.upkeep.cluster_id
     if found.owner not in (None, cluster):
         return DoctorFinding(
-            "broker", "error", f"its topics belong to the store {found.owner}, and this one is {cluster}",
-            "choose another prefix: kafka://…?prefix=other",
+            "broker", "error", f"its {topics} belong to the store {found.owner}, and this one is {cluster}",
+            f"choose another prefix: {other}",
         )  # fmt: skip
     if found.owner is None:
-        return DoctorFinding("broker", "ok", "it answers; the topics are made by the first role that starts")
+        return DoctorFinding("broker", "ok", f"it answers; the {topics} are made by the first role that starts")
     if found.missing:
         return DoctorFinding(
             "broker", "warning", f"it lacks {', '.join(found.missing)}", "roles that run make them again within seconds"
         )
-    return DoctorFinding("broker", "ok", "it answers, and the topics are this store's")
+    return DoctorFinding("broker", "ok", f"it answers, and the {topics} are this store's")
+
+
+async def _inspected(url: str) -> Any:
+    """What `inspect_topics` or `inspect_queues` says."""
+    if is_sqs(url):
+        from tickwise.adapters.broker.sqs.inspection import inspect_queues
+
+        return await inspect_queues(url)
+    from tickwise.adapters.broker.kafka import inspect_topics
+
+    return await asyncio.to_thread(inspect_topics, url)
 
 
 async def _recorders(url: str, store: Any) -> DoctorFinding:
     """Recorders put a mark into the store as they go: the age of the oldest mark shows whether requests are applied."""
-    from tickwise.adapters.broker.kafka import KafkaBroker
     from tickwise.ports.broker import REQUESTS
     from tickwise.ports.store import MarkedChannel, earliest_mark
 
     # Nothing is connected: how many partitions there are to be is in the address.
-    partitions = KafkaBroker(url, SystemClock()).partitions(REQUESTS)
+    partitions = make_broker(url, SystemClock()).partitions(REQUESTS)
     marked = earliest_mark(await store.marks.get(MarkedChannel.REQUESTS, range(partitions)), partitions)
     if marked is None:
         return DoctorFinding(

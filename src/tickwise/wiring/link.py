@@ -38,12 +38,23 @@ def given_broker(settings: Settings) -> str:
     return settings.broker_url
 
 
-def make_broker(url: str, clock: SystemClock) -> Broker:
-    """Of this address; nothing is connected yet. Raises `Misconfigured`."""
+def make_broker(url: str, clock: SystemClock, blobs_url: str | None = None) -> Broker:
+    """Of this address; nothing is connected yet. `blobs_url`: blobs that all roles share, for messages that are too
+    large for SQS. Raises `Misconfigured`."""
     # Imported here: an installation without a broker need not have its client.
+    if is_sqs(url):
+        from tickwise.adapters.blobs import open_blobs
+        from tickwise.adapters.broker.sqs import SqsBroker
+
+        return SqsBroker(url, clock, None if blobs_url is None else open_blobs(blobs_url))
     from tickwise.adapters.broker.kafka import KafkaBroker
 
     return KafkaBroker(url, clock)
+
+
+def is_sqs(url: str) -> bool:
+    """Check whether the address of a broker is that of queues in SQS."""
+    return url.startswith("sqs:")
 
 
 def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
@@ -52,7 +63,7 @@ def named_broker(settings: Settings, metrics: Metrics) -> Broker | None:
     if settings.broker_url is None:
         return None
     clock = SystemClock()
-    return watched(make_broker(settings.broker_url, clock), metrics, clock.monotonic)
+    return watched(make_broker(settings.broker_url, clock, settings.blobs_url), metrics, clock.monotonic)
 
 
 @contextlib.asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -43,6 +44,8 @@ def make_client(address: SqsAddress) -> Any:
         raise Misconfigured(
             "broker_url is sqs://, and its client is not installed: pip install 'tickwise[sqs]'"
         ) from missing
+    for library in ("aiobotocore", "botocore"):
+        logging.getLogger(library).setLevel(logging.WARNING)  # it tells where it found credentials, each time
     config = AioConfig(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS + address.wait_seconds,

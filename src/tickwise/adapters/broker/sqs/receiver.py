@@ -38,10 +38,11 @@ OFFSET_BITS: Final = 63
 class Held:
     """One message that is under way here."""
 
-    __slots__ = ("blob", "delivery", "hidden_at", "is_done", "receipt")
+    __slots__ = ("blob", "delivery", "hidden_at", "is_done", "message_id", "receipt")
 
-    def __init__(self, delivery: Delivery, receipt: str, hidden_at: float, blob: str | None) -> None:
+    def __init__(self, delivery: Delivery, message_id: str, receipt: str, hidden_at: float, blob: str | None) -> None:
         self.delivery = delivery
+        self.message_id = message_id
         self.receipt = receipt
         self.hidden_at = hidden_at
         self.blob = blob
@@ -82,7 +83,8 @@ class Receiver:
         self._blobs = blobs
         self._clock = clock
         self._troubles = troubles
-        self._finished: OrderedDict[int, None] = OrderedDict()
+        self._finished: OrderedDict[str, None] = OrderedDict()
+        """By the ids of messages: numbers begin anew in a queue that is made again."""
         self._to_delete: dict[str, str | None] = {}
         """Receipts of messages that are done, each with the blob that goes with it."""
         self._deleting = asyncio.Event()
@@ -134,7 +136,7 @@ class Receiver:
                     break
                 del bucket.held[number]
                 self._to_delete[first.receipt] = first.blob
-                self._finished[number] = None
+                self._finished[first.message_id] = None
                 if len(self._finished) > FINISHED_REMEMBERED:
                     self._finished.popitem(last=False)
             if not bucket.held:
@@ -182,15 +184,17 @@ class Receiver:
     async def _receive(self, message: Any) -> None:
         told = message.get("Attributes", {})
         number = int(told["SequenceNumber"]) % (1 << OFFSET_BITS)
-        receipt = message["ReceiptHandle"]
+        message_id, receipt = message["MessageId"], message["ReceiptHandle"]
         partition = int(told["MessageGroupId"])
         bucket = self.buckets.get(partition)
-        if number in self._finished:
+        if message_id in self._finished:
             self._to_delete[receipt] = None
             self._deleting.set()
             return
-        if bucket is not None and number in bucket.held:  # its time ran out here: the newest receipt alone is good
-            held = bucket.held[number]
+        held = None if bucket is None else bucket.held.get(number)
+        if (
+            held is not None and held.message_id == message_id
+        ):  # its time ran out here: the newest receipt alone is good
             held.receipt, held.hidden_at = receipt, self._clock.monotonic()
             return
         found = opened(message["Body"])
@@ -206,7 +210,8 @@ class Receiver:
             int(told.get("SentTimestamp", 0)) / 1_000,
         )  # fmt: skip
         bucket = self.buckets.setdefault(partition, Bucket())
-        bucket.held[number] = Held(delivery, receipt, self._clock.monotonic(), blob)
+        bucket.held.pop(number, None)  # of a queue that was made again: the earlier one of this number is gone with it
+        bucket.held[number] = Held(delivery, message_id, receipt, self._clock.monotonic(), blob)
         bucket.kept.append(delivery)
         self.waiting += 1
 
