@@ -25,7 +25,7 @@ from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.config import Settings
 from tickwise.ports.secrets import SecretFault, WantedSecret
 from tickwise.sdk.client import Client
-from tickwise.wiring.keys.secrets_key import make_sealer, new_key
+from tickwise.wiring.secret_keys.secrets_key import make_sealer, new_key
 
 VALUE = "correct-horse-battery-staple-7"
 SECOND = "a second value that nobody guesses"

@@ -1,4 +1,4 @@
-"""`/secrets`: set, list and remove secrets of our own store, and rotate the installation's key. No answer has a value."""
+"""`/secrets`: set, list and remove secrets, and rotate the installation's key. No answer has a value."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ class SecretsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class RewrapBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The next step of a rotation of the installation's key."""
 
-    after: Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None = (
-        None
-    )
+    after: (
+        Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None
+    ) = None
     again: Annotated[
         bool,
-        Meta(description="Also what the newest key wraps already: for a key behind a command that has a newer version."),
+        Meta(
+            description="Also what the newest key wraps already: for a key behind a command that has a newer version."
+        ),
     ] = False
 
 

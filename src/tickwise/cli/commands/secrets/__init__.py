@@ -202,7 +202,7 @@ def new_key(session: Session) -> None:
 
     tickwise secrets new-key > secrets.key
     """
-    from tickwise.wiring.keys import secrets_key
+    from tickwise.wiring.secret_keys import secrets_key
 
     key = secrets_key.new_key()
     if session.as_json:
