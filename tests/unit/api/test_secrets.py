@@ -38,7 +38,9 @@ async def here() -> AsyncIterator[Scene]:
 async def value_of(here: Scene, name: str, namespace: str = "default", keys: Any = None) -> Any:
     """The value that a task would get."""
     wanted = WantedSecret(namespace, name)
-    provider = OwnSecrets(here.store.secrets, keys or here.world.control.context.sealer)
+    keys = keys or here.world.control.context.sealer
+    assert keys is not None
+    provider = OwnSecrets(here.store.secrets, keys)
     return (await provider.values([wanted]))[wanted]
 
 

@@ -57,7 +57,7 @@ def test_a_file_has_a_key_a_line(tmp_path: Path) -> None:
 def test_a_command_wraps_unless_the_keys_give_it_another_place(tmp_path: Path) -> None:
     """So an installation moves to a KMS and away from it by the same two settings."""
     first, next_ = LocalKey(FIRST).key_id, LocalKey(NEXT).key_id
-    command = {"secrets_key_command": "/usr/local/bin/kms --region eu", "data_dir": tmp_path}
+    command: dict[str, Any] = {"secrets_key_command": "/usr/local/bin/kms --region eu", "data_dir": tmp_path}
     assert [COMMAND_KEY_ID] == ids(Settings(**command))
     assert [COMMAND_KEY_ID, first] == ids(Settings(**command, secrets_key=(FIRST.hex(),)))
     away = (NEXT.hex(), "command", FIRST.hex())

@@ -63,7 +63,8 @@ class SecretsContract(StoreContract):
         rows = await other.secrets.find(SecretQuery(namespace="default"))
         assert ["B", "a-1", "a.1", "b"] == [row.name for row in rows]
         assert {(1, FIRST_KEY, "ada", "ada")} == {(r.version, r.key_id, r.created_by, r.changed_by) for r in rows}
-        assert all(row.created_at == row.changed_at and abs(row.created_at - await store.now()) < 60 for row in rows)
+        now = await store.now()
+        assert all(row.created_at == row.changed_at and abs(row.created_at - now) < 60 for row in rows)
         after = SecretPlace("default", "a-1")
         assert ["a.1"] == [
             row.name for row in await store.secrets.find(SecretQuery(namespace="default", after=after, limit=1))
