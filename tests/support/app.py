@@ -105,6 +105,10 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+def _sealer(clock: Clock) -> EnvelopeSealing:
+    return EnvelopeSealing([LocalKey(bytes(range(32)))], clock)
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -126,8 +130,7 @@ async def world(
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
-    bell = Bell()
-    metrics = Metrics()
+    bell, metrics = Bell(), Metrics()
     with cheap_passwords():
         control = Control(
             ControlContext(
@@ -138,7 +141,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
-                sealer=sealer or EnvelopeSealing([LocalKey(bytes(range(32)))], clock),
+                sealer=sealer or _sealer(clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},

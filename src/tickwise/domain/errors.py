@@ -12,6 +12,7 @@
     │   │   └── JobNotFound          … no such job
     │   │       └── NeverAccepted    … and no request on its way makes it
     │   ├── Conflict            409  the thing's state does not allow it
+    │   │   ├── SealingKeyUnset     … no key for secrets is set
     │   │   └── KeyReused       422  an Idempotency-Key came back with another body
     │   ├── VersionConflict     412  somebody else changed it first: read again, then decide
     │   └── TooLarge            413
@@ -19,7 +20,7 @@
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
-    │   ├── SealingUnavailable  503  no key for secrets is set, or its command does not answer
+    │   ├── SealingUnavailable  503  the command that has the key for secrets does not answer
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
     │   └── NotOpened             … a sealed value whose key is gone, or whose bytes were changed
@@ -139,6 +140,18 @@ class Conflict(Refused):
             self.code = code  # type: ignore[misc]  # one narrowed value per instance, the class keeps its default
 
 
+class SealingKeyUnset(Conflict):
+    """Nothing can be encrypted: this installation has no key for secrets."""
+
+    code = "sealing_key_unset"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for its APIs and executors (tickwise "
+            "secrets new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
+        )
+
+
 class KeyReused(Conflict):
     """An Idempotency-Key that was used with another body, or with other permissions, before."""
 
@@ -208,7 +221,7 @@ class TokensUnavailable(Unavailable):
 
 
 class SealingUnavailable(Unavailable):
-    """Nothing can be encrypted or decrypted now: no key for secrets is set, or the command that has it fails."""
+    """Nothing can be encrypted or decrypted now: the command that has the key for secrets fails."""
 
     code = "sealing_unavailable"
 

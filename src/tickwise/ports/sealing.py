@@ -16,10 +16,6 @@ from typing import Final, NamedTuple, Protocol
 
 COMMAND_KEY_ID: Final = b"command\0"
 """The id of the key behind a command, of however many versions it has there."""
-NO_KEY: Final = (
-    "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for its APIs and executors (tickwise secrets "
-    "new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
-)
 
 
 class SealedParts(NamedTuple):
@@ -35,8 +31,9 @@ class Sealer(Protocol):
     """Seals single values."""
 
     async def seal(self, plain: bytes, context: str) -> bytes:
-        """The plain value, encrypted under a data key of its own. It is about 80 bytes longer with a key of the
-        settings; a command may wrap in more. Raises `SealingUnavailable`."""
+        """The plain value, encrypted under a data key of its own. It is 79 bytes longer with a key of the settings; a
+        command may wrap in more. Raises `SealingKeyUnset`; `SealingUnavailable` if the command that has the key
+        fails."""
         ...
 
     async def open(self, sealed: bytes, context: str) -> bytes:
@@ -59,7 +56,7 @@ class EnvelopeSealer(Sealer, Protocol):
         ...
 
     async def seal_parts(self, plain: bytes, context: str) -> SealedParts:
-        """As `seal`, in parts. Raises `SealingUnavailable`."""
+        """As `seal`, in parts. Raises `SealingKeyUnset`, `SealingUnavailable`."""
         ...
 
     async def open_parts(self, sealed: SealedParts, context: str) -> bytes:
@@ -67,7 +64,7 @@ class EnvelopeSealer(Sealer, Protocol):
         ...
 
     async def rewrap(self, sealed_key: bytes) -> bytes:
-        """The same data key, wrapped by the newest key. Raises `NotOpened`, `SealingUnavailable`."""
+        """A data key, wrapped by the newest key. Raises `NotOpened`, `SealingKeyUnset`, `SealingUnavailable`."""
         ...
 
 

@@ -14,7 +14,7 @@ from tickwise.adapters.secrets.keys import CommandKey, LocalKey, read_key
 from tickwise.adapters.secrets.own import OwnSecrets
 from tickwise.adapters.secrets.sealing import KEPT_KEY_SECONDS, EnvelopeSealing
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.domain.errors import Misconfigured, NotOpened, SealingUnavailable, StoreUnavailable
+from tickwise.domain.errors import Misconfigured, NotOpened, SealingKeyUnset, SealingUnavailable, StoreUnavailable
 from tickwise.ports.secrets import SecretFault, WantedSecret
 from tickwise.ports.store.secrets import NewSecret, SealedSecret, SecretPlace, secret_context
 from tickwise.testing.clock import VirtualClock
@@ -116,7 +116,7 @@ async def test_without_a_key_nothing_is_sealed() -> None:
     """The refusal says which settings give one, and how to make one."""
     sealer = EnvelopeSealing([], CLOCK)
     assert (None, ()) == (sealer.newest, sealer.known)
-    with pytest.raises(SealingUnavailable, match="tickwise secrets new-key"):
+    with pytest.raises(SealingKeyUnset, match="tickwise secrets new-key"):
         await sealer.seal(b"x", "a")
     with pytest.raises(NotOpened):
         await sealer.open(await EnvelopeSealing([LocalKey(KEY)], CLOCK).seal(b"x", "a"), "a")

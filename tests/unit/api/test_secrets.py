@@ -251,11 +251,11 @@ async def test_a_lost_key_is_told_by_the_names_of_its_secrets() -> None:
 
 
 async def test_without_a_key_a_write_says_how_to_get_one() -> None:
-    """503; nothing is stored, and what only reads works."""
+    """409; nothing is stored, and what only reads works."""
     async with scene(sealer=sealer()) as here:
-        refused = await here.ask("PUT", "/secrets/a", 503, {"value": VALUE})
-        assert "sealing_unavailable" == refused["code"]
+        refused = await here.ask("PUT", "/secrets/a", 409, {"value": VALUE})
+        assert "sealing_key_unset" == refused["code"]
         assert "tickwise secrets new-key" in refused["detail"]
         assert [] == await here.ask("GET", "/secrets")
         assert {"keys": [], "lost": []} == await here.ask("GET", "/secrets:keys")
-        await here.ask("POST", "/secrets:rewrap", 503, {})
+        await here.ask("POST", "/secrets:rewrap", 409, {})

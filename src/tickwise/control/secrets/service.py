@@ -22,11 +22,11 @@ from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
-from tickwise.domain.errors import Busy, Forbidden, Invalid, NotFound, NotOpened, SealingUnavailable, VersionConflict
+from tickwise.domain.errors import Busy, Forbidden, Invalid, NotFound, NotOpened, SealingKeyUnset, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.secrets.references import clean_secret_name
-from tickwise.ports.sealing import NO_KEY, EnvelopeSealer, key_text
+from tickwise.ports.sealing import EnvelopeSealer, key_text
 from tickwise.ports.store.secrets import (
     NewSecret,
     Rewrapped,
@@ -128,7 +128,7 @@ class SecretService:
         self, who: Principal, name: str, body: SecretBody, *, found: SecretDetails | None = None, only: bool = False
     ) -> SecretSet:
         """Set a secret, new or anew. `only`: nothing but in place of `found`, or as a new one if that is None. Raises
-        `Invalid`, `SealingUnavailable`; `VersionConflict`; `Conflict`, code `secrets_exhausted` or
+        `Invalid`, `SealingKeyUnset`, `SealingUnavailable`; `VersionConflict`; `Conflict`, code `secrets_exhausted` or
         `namespace_closing`; `Busy` if others keep setting it."""
         place, plain = SecretPlace(who.namespace, clean_secret_name(name)), body.plain()
         for _ in range(_RACES_MOST):
@@ -199,11 +199,11 @@ class SecretService:
     async def rewrap(self, who: Principal, after: SecretPlace | None, *, again: bool = False) -> RewrapStep:
         """Wrap the data keys of the next secrets by the newest key, of all namespaces; those that it wraps already are
         passed over unless `again`. What is done is done: a rotation that ends at any point goes on with the next
-        call. Raises `Forbidden`, `SealingUnavailable`."""
+        call. Raises `Forbidden`, `SealingKeyUnset`, `SealingUnavailable`."""
         _check_installation(who)
         sealer = self._sealer
         if sealer.newest is None:
-            raise _no_key()
+            raise SealingKeyUnset
         query = SecretQuery(
             namespace=None, after=after, not_under=() if again else (sealer.newest,), limit=REWRAP_PAGE + 1
         )
@@ -226,7 +226,7 @@ class SecretService:
     @property
     def _sealer(self) -> EnvelopeSealer:
         if self._context.sealer is None:
-            raise _no_key()
+            raise SealingKeyUnset
         return self._context.sealer
 
     @property
@@ -261,10 +261,6 @@ def _check_installation(who: Principal) -> None:
 
 def _no_secret(who: Principal, name: str) -> NotFound:
     return NotFound(f"there is no secret {name[:128]!r} in the namespace {who.namespace}")
-
-
-def _no_key() -> SealingUnavailable:
-    return SealingUnavailable(NO_KEY)
 
 
 def _from_base64(text: str) -> bytes:

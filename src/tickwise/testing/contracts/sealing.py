@@ -28,7 +28,7 @@ class SealingContract(Contract):
             assert plain == await rotated.open(parts.key + parts.value, "a/b/1")
 
     async def test_nothing_of_the_value_can_be_seen(self, sealer: EnvelopeSealer) -> None:
-        """The same value is sealed to other bytes each time, and is in none."""
+        """One value is sealed to other bytes each time, and is in none of them."""
         found = [await sealer.seal(PLAIN, "a") for _ in range(3)]
         assert len(set(found)) == 3
         assert all(PLAIN not in each and PLAIN[:8] not in each for each in found)

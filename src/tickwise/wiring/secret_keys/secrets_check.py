@@ -14,9 +14,9 @@ import structlog
 
 from tickwise.config import Settings
 from tickwise.domain.callers import INSTALLATION
-from tickwise.domain.errors import Misconfigured, SealingUnavailable, TickwiseError
+from tickwise.domain.errors import Misconfigured, SealingKeyUnset, SealingUnavailable, TickwiseError
 from tickwise.ports.clock import Clock
-from tickwise.ports.sealing import NO_KEY, EnvelopeSealer, key_text
+from tickwise.ports.sealing import EnvelopeSealer, key_text
 from tickwise.ports.store import Store
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, secret_context
 from tickwise.wiring.findings import DoctorFinding
@@ -32,7 +32,7 @@ async def check_sealing(store: Store, sealer: EnvelopeSealer, clock: Clock) -> N
     """Prove it at a start. Without a key there is nothing to prove; a command that fails is told, and asked again when
     a secret is needed. Raises `Misconfigured` if a value is stored as it is; `StoreUnavailable`."""
     if sealer.newest is None:
-        logger.info("secrets_without_key", detail=NO_KEY)
+        logger.info("secrets_without_key", detail=SealingKeyUnset().detail)
         return
     try:
         await prove_sealing(store, sealer, clock)

@@ -122,7 +122,7 @@ class RewrapView(msgspec.Struct, kw_only=True):
     rewrapped: int
     failed: list[RewrapFailureView]
     next: str | None
-    """What the next step sends as `after`; null: all are done."""
+    """The `after` of the next step; null: all are done."""
 
 
 _body: Final = msgspec.json.Decoder(SecretBody)
@@ -266,6 +266,6 @@ SECRETS: Final = (
         tag="secrets", summary="One step of a rotation: wrap the data keys of the next secrets by the newest key.",
         description="Of all namespaces: for administrators of the installation. Repeat it until `next` is null. A "
         "rotation that broke off is begun anew, and passes over what is done.",
-        handler=secrets_rewrap, body=RewrapBody, optional_body=True, answers=(RewrapView,),
+        handler=secrets_rewrap, body=RewrapBody, optional_body=True, answers=(RewrapView,), refuses=(409,),
     ),
 )  # fmt: skip

@@ -146,7 +146,7 @@ class SecretsContract(StoreContract):
         assert [] == list(await store.secrets.sealed([]))
 
     async def test_keys_are_replaced_in_steps(self, store: Store) -> None:
-        """What was set or replaced meanwhile stays as it is; the values stay all the same."""
+        """A key that was replaced meanwhile stays as it is; values stay in any case."""
         for name in ("a", "b", "c"):
             await store.secrets.put(secret(name))
         await store.secrets.put(secret("d", key_id=NEXT_KEY))
