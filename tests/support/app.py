@@ -36,7 +36,6 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import NewNamespace
-from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
@@ -122,7 +121,6 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
-    sealer: EnvelopeSealer | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -141,7 +139,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
-                sealer=sealer or _sealer(clock),
+                sealer=options.pop("sealer", None) or _sealer(clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},
