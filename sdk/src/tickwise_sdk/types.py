@@ -2586,7 +2586,7 @@ class RewrapView(TypedDict):
     rewrapped: int
     failed: list[RewrapFailureView]
     next: str | None
-    """What the next step sends as `after`; null: all are done."""
+    """The `after` of the next step; null: all are done."""
 
 
 class _RoleBodyRequired(TypedDict):

@@ -2,8 +2,8 @@
 
     names ──one statement──► sealed values ──data keys, kept or unwrapped──► values
 
-No value is kept: a start gets the newest version. Measured on two cores: three secrets in one call take 0.5 ms with the
-statement, of which decrypting takes 0.02 ms.
+No value is kept: a start gets the newest version. Measured on two cores: three secrets in one call take 0.27 ms with
+the statement, of which decrypting takes 0.01 ms.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tickwise.adapters.secrets.keys import KEY_BYTES, WrappingKey
 from tickwise.domain.errors import NotOpened, SealingKeyUnset
 from tickwise.ports.clock import Clock
-from tickwise.ports.sealing import SealedParts, key_id_of, key_text
+from tickwise.ports.sealing import COMMAND_KEY_ID, SealedParts, key_id_of, key_text
 
 KEPT_KEYS_MOST: Final = 1_000
 KEPT_KEY_SECONDS: Final = 300.0
@@ -107,9 +107,11 @@ class EnvelopeSealing:
         key_id = key_id_of(sealed_key)
         key = self._keys.get(key_id)
         if key is None:
+            by_command = key_id == COMMAND_KEY_ID
+            setting = "TICKWISE_SECRETS_KEY_COMMAND" if by_command else "it behind the others in TICKWISE_SECRETS_KEY"
             raise NotOpened(
-                f"it is sealed under the key {key_text(key_id)}, which this process does not have: set that key again "
-                "behind the others in TICKWISE_SECRETS_KEY, or set the value anew"
+                f"it is sealed under the key {key_text(key_id)}, which this process does not have: set {setting} "
+                "again, or set the value anew"
             )
         return await key.unwrap(wrapped)
 

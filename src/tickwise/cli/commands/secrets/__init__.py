@@ -76,7 +76,7 @@ def set_secret(session: Session, name: str, file: str | None) -> None:
         return
     again = "" if made["version"] == 1 else " Tasks that start from now on get the new value."
     session.say(
-        f"Secret {output.safe(made['name'])} is set, version {made['version']}. In a task: secret:{made['name']}{again}"
+        f"Secret {output.safe(made['name'])} is set, version {made['version']}.{again} In a task: secret:{made['name']}"
     )
 
 
