@@ -52,7 +52,9 @@ def _name(_context: click.Context, _parameter: click.Parameter, value: str) -> s
 @secrets.command("set")
 @click.argument("name", callback=_name)
 @click.argument("values", nargs=-1, metavar="", expose_value=False, callback=_refuse_values)
-@click.option("--value", hidden=True, expose_value=False, callback=_refuse_values)
+@click.option(
+    "--value", hidden=True, expose_value=False, callback=_refuse_values, help="Refused: a value is never an argument."
+)
 @click.option("--file", "file", metavar="FILE", help="Take the value from a file, byte for byte.")
 @view_options
 @click.pass_obj
