@@ -18,6 +18,9 @@ for name in postgres_password postgres_channels postgres_api postgres_search pos
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
 
+# The key that encrypts the secrets of tasks: 32 bytes. Keep a copy apart from the backups of the database.
+[ -s "$folder/secrets_key" ] || head -c 32 /dev/urandom | base64 >"$folder/secrets_key"
+
 # The key that signs tokens is one of Ed25519 in PKCS #8 (RFC 8410): 32 random bytes behind a fixed head.
 if [ ! -s "$folder/token_key" ]; then
     {
@@ -42,6 +45,7 @@ login() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/ti
 database() { login "tickwise_$1" "postgres_$1"; }
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
 broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }
+secrets="secrets_key = [\"$(secret secrets_key)\"]"
 requests="requests_keys = [\"$(secret requests_key)\"]"
 
 make migrations.toml <<TOML
@@ -59,6 +63,7 @@ $(broker api)
 $signals
 ingest = "buffered"
 $requests
+$secrets
 bootstrap_key = "$(secret admin_key)"
 TOML
 make search.toml <<TOML
@@ -72,6 +77,7 @@ TOML
 make web.toml <<TOML
 $(database web)
 $signals
+$secrets
 TOML
 make scheduler.toml <<TOML
 $(database scheduler)
@@ -82,6 +88,7 @@ make executor.toml <<TOML
 $(database executor)
 $(broker executor)
 $signals
+$secrets
 TOML
 make recorder.toml <<TOML
 $(database recorder)

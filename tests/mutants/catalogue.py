@@ -15,6 +15,7 @@ from tests.mutants.http_calls import HTTP_CALLS
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
+from tests.mutants.secrets import SECRETS
 from tests.mutants.signals import SIGNALS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -729,6 +730,7 @@ MUTANTS: Final = (
             "::test_a_restricted_key_is_one_without_permissions_to_the_release_before",
         ),
     ),
+    *SECRETS,
     *SIGNALS,
     *HTTP_CALLS,
     *NOTICES,

@@ -18,6 +18,8 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.app import create_app
@@ -102,6 +104,10 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+def _sealer(clock: Clock) -> EnvelopeSealing:
+    return EnvelopeSealing([LocalKey(bytes(range(32)))], clock)
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -122,8 +128,7 @@ async def world(
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
-    bell = Bell()
-    metrics = Metrics()
+    bell, metrics = Bell(), Metrics()
     with cheap_passwords():
         control = Control(
             ControlContext(
@@ -134,6 +139,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
+                sealer=options.pop("sealer", None) or _sealer(clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},

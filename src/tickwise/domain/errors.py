@@ -12,6 +12,7 @@
     │   │   └── JobNotFound          … no such job
     │   │       └── NeverAccepted    … and no request on its way makes it
     │   ├── Conflict            409  the thing's state does not allow it
+    │   │   ├── SealingKeyUnset     … no key for secrets is set
     │   │   └── KeyReused       422  an Idempotency-Key came back with another body
     │   ├── VersionConflict     412  somebody else changed it first: read again, then decide
     │   └── TooLarge            413
@@ -19,8 +20,10 @@
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
+    │   ├── SealingUnavailable  503  the command that has the key for secrets does not answer
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
+    │   └── NotOpened             … a sealed value whose key is gone, or whose bytes were changed
     └── Bug                   report it: a state that the code holds impossible
 
 Adapters translate their drivers' errors at their edge. The API maps this tree to RFC 9457 problems in
@@ -137,6 +140,18 @@ class Conflict(Refused):
             self.code = code  # type: ignore[misc]  # one narrowed value per instance, the class keeps its default
 
 
+class SealingKeyUnset(Conflict):
+    """Nothing can be encrypted: this installation has no key for secrets."""
+
+    code = "sealing_key_unset"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for its APIs and executors (tickwise "
+            "secrets new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
+        )
+
+
 class KeyReused(Conflict):
     """An Idempotency-Key that was used with another body, or with other permissions, before."""
 
@@ -205,10 +220,22 @@ class TokensUnavailable(Unavailable):
     code = "tokens_unavailable"
 
 
+class SealingUnavailable(Unavailable):
+    """Nothing can be encrypted or decrypted now: the command that has the key for secrets fails."""
+
+    code = "sealing_unavailable"
+
+
 class Misconfigured(TickwiseError):
     """The program cannot start or go on as it is set up; the message says what an operator should change."""
 
     code = "misconfigured"
+
+
+class NotOpened(Misconfigured):
+    """A sealed value cannot be decrypted: its key is not among those that are set, or its bytes were changed."""
+
+    code = "not_opened"
 
 
 class Bug(TickwiseError):

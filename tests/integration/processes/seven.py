@@ -119,6 +119,7 @@ async def seven(scene: Scene) -> AsyncIterator[tuple[Seven, Gateway]]:
         TICKWISE_INGEST="buffered",
         TICKWISE_RESULTS="broker",
         TICKWISE_SLOTS="8",
+        TICKWISE_SECRETS_KEY=bytes(range(32)).hex(),
         TICKWISE_DEBUG="1",  # a trace of whatever ends a role that should not end
     )
     services = Seven(scene, kafka, redis)
