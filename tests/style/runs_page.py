@@ -109,7 +109,7 @@ REASONS = {
     "cannot run tasks as (`run_as_users`). There is no retry.",
     "run_as_unknown": "The job names a user (`run_as`) that the executor's machine does not have. There is no retry.",
     "secret_missing": "A secret that its task names is not there; the error names it. There is no retry "
-    "([secrets](../how-to/secrets.md)).",
+    "([secrets](../how-to/secrets-in-tasks.md)).",
     "secrets_away": "The provider of a secret that its task names did not answer; the run went back unstarted, and is "
     "tried again after some seconds.",
     "signal": "The process was ended by a signal.",

@@ -76,6 +76,7 @@ from tickwise.wiring.keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
+from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 
@@ -437,6 +438,7 @@ def make_executor(runtime: Runtime) -> Service:
         incidents=runtime.store.incidents,
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
         tracer=runtime.tracer,
+        secrets=secret_providers(runtime.store.secrets, runtime.sealer),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,

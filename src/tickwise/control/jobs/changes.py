@@ -35,6 +35,7 @@ from tickwise.control.jobs.resolving import (
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
+from tickwise.control.secrets.named import warnings_of
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_name, clean_text
 from tickwise.control.wakeups import wake_all
@@ -205,6 +206,7 @@ class JobChanges:
             fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         doubts = self._doubts(body, definition, task, is_new=resolved is not None)
+        doubts = (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,

@@ -83,7 +83,8 @@ class Executor(Service):
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker. `tracer` records the spans of attempts. `secrets`: the providers of secrets, by name."""
+        outcomes that go through the broker. `tracer` records the spans of attempts. `secrets`: the providers of secrets, by name;
+        the executor closes them."""
         super().__init__()
         self._store = store
         self._signals = signals
@@ -376,8 +377,8 @@ class Executor(Service):
                 await capacity.runner.close()
         finally:
             # Heartbeats go on until here.
-            self._secrets.stop()
             self._starter.stop()
+            await self._secrets.stop()
             if self._hinting is not None:
                 await self._hinting.stop()
             await super().stop()

@@ -78,10 +78,12 @@ class SecretValues:
         self._asking[task] = None
         task.add_done_callback(self._asking.pop)
 
-    def stop(self) -> None:
-        """Ask no more."""
+    async def stop(self) -> None:
+        """Ask no more, and close the providers."""
         for task in [*self._asking]:
             task.cancel()
+        for provider in self._providers.values():
+            await provider.close()
 
     async def _fetch(self, batch: Sequence[HeldRun]) -> None:
         answers = await self._answers(batch)
