@@ -79,7 +79,7 @@ async def test_a_body_a_form_and_a_query_escape_the_value_for_their_place(caller
 
 async def test_signatures_and_sign_in_take_references(caller: Caller) -> None:
     """The key signs, and the client's secret goes to the address of tokens alone."""
-    token = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s'
+    token = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
     content = b'{"access_token": "given", "token_type": "Bearer", "expires_in": 60}'
     async with raw_server() as server, raw_server(replies(token % (len(content), content))) as tokens:
         task: dict[str, Any] = {
@@ -144,7 +144,9 @@ async def test_a_value_that_its_place_cannot_hold_ends_the_attempt(
     async with raw_server() as server:
         ending = await caller.run(server.url, {}, WITH, **fields)
     assert (Verdict.INVALID, "template_error") == (ending.verdict, ending.reason), ending
-    assert ending.error is not None and words in ending.error and "canary" not in ending.error
+    assert ending.error is not None
+    assert words in ending.error
+    assert "canary" not in ending.error
     assert [] == server.requests
 
 

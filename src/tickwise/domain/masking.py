@@ -62,8 +62,7 @@ def masked(task: Mapping[str, Any]) -> Mapping[str, Any]:
     shown: dict[str, Any] = {**task, "url": masked_url(task["url"])}
     if task.get("headers"):
         shown["headers"] = {
-            name: MASK if _is_hidden(name) and not is_shown(value) else value
-            for name, value in task["headers"].items()
+            name: MASK if _is_hidden(name) and not is_shown(value) else value for name, value in task["headers"].items()
         }
     for field in PARAMETERS:
         if task.get(field):

@@ -1,7 +1,7 @@
 """The providers of secrets that the settings name, for executors; and their names, for the check of tasks.
 
-    our own store          always
-    files, environment, …  each if a setting of it is set
+our own store          always
+files, environment, …  each if a setting of it is set
 """
 
 from __future__ import annotations

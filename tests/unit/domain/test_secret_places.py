@@ -64,7 +64,8 @@ def test_a_reference_is_answered_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Bearer abc{{ secret.a }}", "{{ secret.a }}abc", "{{ payload.a }}", "secret:", "secret:-", "secrets:a", "x"]
+    "text",
+    ["Bearer abc{{ secret.a }}", "{{ secret.a }}abc", "{{ payload.a }}", "secret:", "secret:-", "secrets:a", "x"],
 )
 def test_what_may_hold_a_value_beside_the_reference_stays_masked(text: str) -> None:
     """Nobody can tell which part of it is secret."""
@@ -86,4 +87,5 @@ def test_the_audit_log_shows_references_and_no_values() -> None:
     """A change from one secret to another can be seen."""
     text = shown({"task": {"kind": "shell", "env": {"A": "secret:a", "B": "value"}}})
     assert text is not None
-    assert '"secret:a"' in text and "value" not in text
+    assert '"secret:a"' in text
+    assert "value" not in text

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.secret_providers import HeldSecrets
 from tests.unit.roles.rig import Rig, drive
+from tickwise.ports.store import RunCancel
 from tickwise.roles.executor.secret_values import AGAIN_SECONDS, ANSWER_SECONDS, HiddenValues
 
 OWN = {("default", "token"): b"canary-of-default", ("default", "key"): b"canary-key", ("other", "token"): b"of-other"}
@@ -77,12 +78,14 @@ async def test_a_run_without_references_does_not_wait_for_those_with_some(rig: S
 
 async def test_a_secret_that_is_not_there_fails_the_run_for_good(rig: SecretRig) -> None:
     """With its name and what to do; no attempt follows, though the job has retries."""
-    job = await rig.submit(task=naming("secret:token", "secret:lost"), retry={"max_retries": 3})
+    job = await rig.submit(task=naming("secret:token", "secret:lost"), max_retries=3)
     await rig.step()
     await rig.tick()
     row = await rig.row(job)
     assert ("FAILED", "secret_missing") == (str(row.state), row.reason)
-    assert row.error is not None and "secret:lost" in row.error and "set one" in row.error
+    assert row.error is not None
+    assert "secret:lost" in row.error
+    assert "set one" in row.error
     assert "canary" not in row.error
     assert {} == rig.runner.running
 
@@ -94,7 +97,7 @@ async def test_a_provider_that_is_away_costs_no_attempt(rig: SecretRig) -> None:
     await rig.step()
     await rig.tick()
     row = await rig.row(job)
-    assert ("QUEUED", 1) == (str(row.state), row.attempt)
+    assert ("QUEUED", 0) == (str(row.state), row.attempt)
     assert ("secrets_away", "secret:token: the vault is away") == (row.reason, row.error)
     rig.own.is_away = False
     await rig.step(AGAIN_SECONDS + 1.0)
@@ -130,20 +133,23 @@ async def test_a_provider_that_this_executor_lacks_may_be_at_another_one(rig: Se
     await rig.step()
     await rig.tick()
     row = await rig.row(job)
-    assert "secrets_away" == row.reason and "'kubernetes'" in (row.error or "")
+    assert "secrets_away" == row.reason
+    assert "'kubernetes'" in (row.error or "")
 
 
-async def test_a_run_that_is_given_back_while_it_waits_never_begins(rig: SecretRig) -> None:
-    """The executor drains meanwhile."""
+async def test_a_run_that_is_cancelled_while_it_waits_never_begins(rig: SecretRig) -> None:
+    """The values come, and nobody takes them."""
     rig.own.open.clear()
     job = await rig.submit(task=naming("secret:token"))
     await rig.step()
-    await drive(rig.clock, rig.executor.drain())
+    assert job.run_id is not None
+    await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
+    await drive(rig.clock, rig.executor._heartbeat.beat())
     rig.own.open.set()
     await rig.clock.settle()
     assert {} == rig.runner.running
     await rig.tick()
-    assert "QUEUED" == await rig.state(job)
+    assert "CANCELLED" == await rig.state(job)
 
 
 def test_values_are_not_shown_where_they_are_printed() -> None:

@@ -81,7 +81,9 @@ def _reference(text: str) -> SecretReference | None:
 
 
 def forms_for(assignment: Assignment) -> SecretForms | None:
-    """The forms of its secrets; None: it has none."""
+    """The forms of its secrets, its identity token among them; None: it has none."""
+    if assignment.identity_token is not None:
+        return SecretForms([*assignment.secrets.values(), assignment.identity_token.encode()])
     return SecretForms(assignment.secrets.values()) if assignment.secrets else None
 
 

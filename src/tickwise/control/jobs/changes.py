@@ -21,6 +21,7 @@ from tickwise.control.jobs.confining import Confined, check_run_as, reconfine
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
+from tickwise.control.jobs.named_secrets import warnings_of
 from tickwise.control.jobs.planning import LASTING, Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
@@ -35,7 +36,6 @@ from tickwise.control.jobs.resolving import (
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
-from tickwise.control.secrets.named import warnings_of
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_name, clean_text
 from tickwise.control.wakeups import wake_all

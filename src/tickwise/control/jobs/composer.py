@@ -15,12 +15,12 @@ from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, compose
+from tickwise.control.jobs.named_secrets import may_be_told, missing_secrets
 from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
 from tickwise.control.jobs.resolving import TASK_MISSING
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import NOTHING, listed, look
 from tickwise.control.rules import calendars_known, channels_known
-from tickwise.control.secrets.named import may_be_told, missing_secrets
 from tickwise.control.tasks import Findings, TaskCheck
 from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid

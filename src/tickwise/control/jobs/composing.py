@@ -21,13 +21,13 @@ from msgspec import UNSET
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
 from tickwise.control.jobs.lanes import lane
+from tickwise.control.jobs.named_secrets import warnings_of
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
 from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, resolve
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
-from tickwise.control.secrets.named import warnings_of
 from tickwise.documents.definition import Definition, encode_definition, trace_fields
 from tickwise.domain.audit import Source
 from tickwise.domain.model import DEFAULT_QUEUE, Principal, time_id

@@ -72,7 +72,9 @@ class Values:
         except KeyError:
             raise TemplateValueError(f"the value of {reference} did not come with the run") from None
         except UnicodeDecodeError:
-            raise TemplateValueError(f"the value of {reference} is no text (UTF-8), so no request can hold it") from None
+            raise TemplateValueError(
+                f"the value of {reference} is no text (UTF-8), so no request can hold it"
+            ) from None
 
     def address(self, text: str) -> str:
         """An address: its path and its query each by its own rule. The fragment, which is never sent, is left out."""

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tickwise.control.access import holds_everywhere
 from tickwise.control.context import ControlContext
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Principal
-from tickwise.domain.permissions import Permission
+from tickwise.domain.permissions import EVERYTHING, Permission
 from tickwise.domain.secrets.places import SECRET, references_in
 from tickwise.domain.secrets.references import OWN_PROVIDER, read_reference
 from tickwise.ports.store.secrets import SecretQuery
@@ -27,7 +26,7 @@ _WORD: Final = SECRET.encode()
 
 def may_be_told(who: Principal, tasks: Iterable[bytes]) -> bool:
     """Check whether a look is worth it: the caller may see names, and a task may name a secret."""
-    return holds_everywhere(who, Permission.SECRETS_READ) and any(_WORD in task for task in tasks)
+    return not who.scopes.isdisjoint((Permission.SECRETS_READ, EVERYTHING)) and any(_WORD in task for task in tasks)
 
 
 async def missing_secrets(context: ControlContext, who: Principal, tasks: Iterable[bytes]) -> frozenset[str]:
