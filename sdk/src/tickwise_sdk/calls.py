@@ -213,6 +213,9 @@ class Calls(Frame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -317,6 +320,9 @@ class Calls(Frame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -1397,6 +1403,47 @@ class Calls(Frame):
         """Remove a saved view."""
         answer: types.SavedViewGone = self.request(
             "DELETE", "/saved-views", query={"list": list_, "name": name, "shared": shared}
+        ).body
+        return answer
+
+    def list_secrets(self, *, limit: int | None = None) -> Iterator[types.SecretView]:
+        """The secrets of the namespace by name, without their values."""
+        return self.items("/secrets", query={"limit": limit})
+
+    def put_secret(self, name: str, body: types.SecretBody, *, if_match: str | None = None) -> types.SecretDetailView:
+        """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
+        start from now on get the new value. Of versions before, the record stays, and the value is erased."""
+        answer: types.SecretDetailView = self.request(
+            "PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match})
+        ).body
+        return answer
+
+    def get_secret(self, name: str) -> types.SecretDetailView:
+        """One secret with the records of its versions, without a value."""
+        answer: types.SecretDetailView = self.request("GET", f"/secrets/{safe(name)}").body
+        return answer
+
+    def delete_secret(self, name: str, *, if_match: str | None = None) -> types.SecretDetailView:
+        """Remove a secret with all of its versions. Tasks that name it fail at their next start."""
+        answer: types.SecretDetailView = self.request(
+            "DELETE", f"/secrets/{safe(name)}", headers=given({"If-Match": if_match})
+        ).body
+        return answer
+
+    def get_secret_keys(self) -> types.SecretKeysView:
+        """The keys of the installation, the number of secrets under each, and secrets whose key is lost. Of all
+        namespaces: for administrators of the installation."""
+        answer: types.SecretKeysView = self.request("GET", "/secrets:keys").body
+        return answer
+
+    def rewrap_secrets(
+        self, body: types.RewrapBody | None = None, *, idempotency_key: str | None = None
+    ) -> types.RewrapView:
+        """One step of a rotation: wrap the data keys of the next secrets by the newest key. Of all namespaces: for
+        administrators of the installation. Repeat it until `next` is null. A rotation that broke off is begun anew,
+        and passes over what is done."""
+        answer: types.RewrapView = self.request(
+            "POST", "/secrets:rewrap", body=body, headers=given({"Idempotency-Key": idempotency_key})
         ).body
         return answer
 

@@ -1462,6 +1462,17 @@ class KeySetView(TypedDict):
     keys: list[dict[str, Any]]
 
 
+class KeyUseView(TypedDict):
+    """A key of the installation, and what it wraps."""
+
+    id: str
+    known: bool
+    """The server that answers has it."""
+    newest: bool
+    """It wraps what is set from now on."""
+    secrets: int
+
+
 class KeyView(TypedDict):
     """A key, without its secret."""
 
@@ -2552,6 +2563,32 @@ class RevokedView(TypedDict):
     revoked: bool
 
 
+class RewrapBody(TypedDict, total=False):
+    """The next step of a rotation of the installation's key."""
+
+    after: str | None
+    """`next` of the step before; the first has none."""
+    again: bool
+    """Also what the newest key wraps already: for a key behind a command that has a newer version."""
+
+
+class RewrapFailureView(TypedDict):
+    """A secret that could not be wrapped anew."""
+
+    namespace: str
+    name: str
+    detail: str
+
+
+class RewrapView(TypedDict):
+    """The outcome of one step."""
+
+    rewrapped: int
+    failed: list[RewrapFailureView]
+    next: str | None
+    """What the next step sends as `after`; null: all are done."""
+
+
 class _RoleBodyRequired(TypedDict):
     role: str
     namespace: str
@@ -2899,6 +2936,76 @@ class SavedViewView(TypedDict):
 
 class ScriptText(TypedDict):
     """A Python script, as it lies in a file."""
+
+
+class _SecretBodyRequired(TypedDict):
+    value: str
+    """1 byte to 1 MiB (1,048,576 bytes); text is stored as UTF-8. No answer ever has it."""
+
+
+class SecretBody(_SecretBodyRequired, total=False):
+    """The value of a secret."""
+
+    encoding: Literal["base64", "text"]
+    """`base64`: `value` is the base64 of bytes that are no text."""
+
+
+class SecretDetailView(TypedDict):
+    """A secret with the records of its versions, without a value."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    versions: list[SecretVersionView]
+    """The newest first, ten at most. Only the newest one has a value."""
+
+
+class SecretKeysView(TypedDict):
+    """The keys of the installation."""
+
+    keys: list[KeyUseView]
+    """The newest first, then those that are known, then those that are not."""
+    lost: list[SecretPlaceView]
+    """Secrets whose key is not known, 100 at most."""
+
+
+class SecretPlaceView(TypedDict):
+    """A secret of a namespace."""
+
+    namespace: str
+    name: str
+
+
+class SecretVersionView(TypedDict):
+    """The record of one version."""
+
+    version: int
+    set_at: str
+    set_by: str
+
+
+class SecretView(TypedDict):
+    """A secret, without its value."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
 
 
 class SessionLinkView(TypedDict):
