@@ -191,8 +191,8 @@ class Rig:
         **settings: Any,
     ) -> None:
         """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
-        circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts. `secrets`: the
-        providers of secrets."""
+        circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts.
+        `secrets`: the providers of secrets."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)

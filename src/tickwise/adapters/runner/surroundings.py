@@ -77,8 +77,8 @@ SCHEMAS: Final[Mapping[str, Any]] = MappingProxyType({
         "type": ["object", "null"],
         "maxProperties": MAX_VARIABLES,
         "additionalProperties": {"type": "string"},
-        "description": "Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` is "
-        "that of a secret, `secret-file:NAME` the path of a file that holds it.",
+        "description": "Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` "
+        "is that of a secret, `secret-file:NAME` the path of a file that holds it.",
     },
 })  # fmt: skip
 PYTHON_SCHEMA: Final[Mapping[str, Any]] = MappingProxyType({

@@ -83,8 +83,8 @@ class Executor(Service):
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker. `tracer` records the spans of attempts. `secrets`: the providers of secrets, by name;
-        the executor closes them."""
+        outcomes that go through the broker. `tracer` records the spans of attempts. `secrets`: the providers of
+        secrets, by name; the executor closes them."""
         super().__init__()
         self._store = store
         self._signals = signals
