@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
+from tickwise.control.jobs.identity import with_identity
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
@@ -69,6 +70,10 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
         passing = (*passing, missing)
     if confined.warnings:
         passing = (*passing, *confined.warnings)
+    definition = _definition(when, resolved, lasting, fields)
+    if body.identity_token:
+        given = {"namespace": who.namespace, "job_id": job_id, "key": body.key or None, "kind": task.kind}
+        definition = with_identity(definition, **given, issuer=check.issuer)
     return Composed(
         NewJob(
             job_id=job_id,
@@ -76,7 +81,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             name=name,
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
-            definition=encode_definition(_definition(when, resolved, lasting, fields)),
+            definition=encode_definition(definition),
             lane=own_lane,
             created_by=who.name,
             recurring=when.recurs,

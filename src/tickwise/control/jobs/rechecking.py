@@ -18,6 +18,7 @@ import msgspec
 from tickwise.control.bodies import TEXT_MAX, JobBody
 from tickwise.control.jobs.confining import check_confinement
 from tickwise.control.jobs.lanes import labels_of, usual_lane
+from tickwise.control.jobs.identity import with_identity
 from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
 from tickwise.control.jobs.resolving import check_calendars, check_texts, checked_channels
@@ -141,6 +142,8 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
     _check_rest(job, definition, scene)
     timing = retimed(definition, job.job_id, scene.now)
     made = with_keys(definition, Keyed(job.job_id, lane.queue, job.labels or {}), ())
+    given = {"namespace": job.namespace, "job_id": job.job_id, "key": job.key, "kind": task.kind}
+    made = with_identity(made, **given, issuer=check.issuer)
     if task.text != definition.task:
         made = msgspec.structs.replace(made, task=task.text)
     return job._replace(

@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.documents.definition import Limits, Work, decode_work
+from tickwise.domain.accounts.identity_tokens import TokenWish
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
@@ -69,6 +70,8 @@ class Body(NamedTuple):
     """Runs may wait for its end: for its slot, or because later runs of its job wait for earlier ones."""
     demand: Demand | None = None
     """The counted capacities that it holds from its claim until its task is dead; None: none."""
+    token_wish: TokenWish | None = None
+    """The identity token that each attempt gets; None: none."""
 
 
 def read_body(text: str) -> Body:
@@ -91,7 +94,8 @@ def _read(text: str) -> Body:
     waited_for = work.concurrency is not None or work.overlap in WAITING
     flags = (guarded, bool(work.retry.on.error), _confinement_of(work), bool(work.then), waited_for)
     demand = demand_of(work.resources, limits.memory_bytes)
-    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand))
+    wish = None if work.identity_token is None else work.identity_token.wish(work.job_key)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand, wish))
 
 
 def _confinement_of(work: Work) -> Confinement:

@@ -567,8 +567,8 @@ class ProcessRunner(SlotRunner):
             return None
         if assignment.confinement.isolation is not Isolation.PROCESS:
             return None
-        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES:
-            return None
+        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES or assignment.identity_token is not None:
+            return None  # both lie in files
         assert self._folder is not None
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)

@@ -143,6 +143,7 @@ class PreparedStarts:
             and assignment.limits.is_free
             and not needs.text.files
             and len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES
+            and assignment.identity_token is None
             and assignment.task.get("directory") is None
         )
         is_named = needs.text.source is not None and not (needs.interpreter.is_own or needs.has_environment)
