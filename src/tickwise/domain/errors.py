@@ -19,8 +19,10 @@
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
+    │   ├── SealingUnavailable  503  no key for secrets is set, or its command does not answer
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
+    │   └── NotOpened             … a sealed value whose key is gone, or whose bytes were changed
     └── Bug                   report it: a state that the code holds impossible
 
 Adapters translate their drivers' errors at their edge. The API maps this tree to RFC 9457 problems in
@@ -205,10 +207,22 @@ class TokensUnavailable(Unavailable):
     code = "tokens_unavailable"
 
 
+class SealingUnavailable(Unavailable):
+    """Nothing can be encrypted or decrypted now: no key for secrets is set, or the command that has it fails."""
+
+    code = "sealing_unavailable"
+
+
 class Misconfigured(TickwiseError):
     """The program cannot start or go on as it is set up; the message says what an operator should change."""
 
     code = "misconfigured"
+
+
+class NotOpened(Misconfigured):
+    """A sealed value cannot be decrypted: its key is not among those that are set, or its bytes were changed."""
+
+    code = "not_opened"
 
 
 class Bug(TickwiseError):

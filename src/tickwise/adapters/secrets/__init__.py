@@ -1,0 +1,1 @@
+"""Secrets: the encryption of our own store, and the places that hand out values."""
