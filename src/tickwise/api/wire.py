@@ -17,6 +17,7 @@ from tickwise.api.wire_policies import (
     CalendarUseView,
     ClockChangesView,
     ConcurrencyView,
+    IdentityTokenView,
     LimitsView,
     MisfireView,
     RateView,
@@ -125,7 +126,7 @@ class JobView(msgspec.Struct, kw_only=True):
     allow_network: bool | Sequence[str]
     run_as: str | None
     resources: Mapping[str, int]
-    identity_token: IdentityToken | None
+    identity_token: IdentityTokenView | None
     queue: str
     requires: Sequence[str]
     priority: int

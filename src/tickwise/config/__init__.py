@@ -36,7 +36,7 @@ RESERVED: Final = frozenset(
     PREFIX + name
     for name in (
         "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
-        "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
+        "PAYLOAD", "PAYLOAD_FILE", "IDENTITY_TOKEN_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
         "SHARED_DATA",
     )
 )  # fmt: skip

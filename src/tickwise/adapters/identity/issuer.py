@@ -36,6 +36,7 @@ from tickwise.domain.accounts.identity_tokens import (
     TOKEN_SECONDS,
     TokenAlgorithm,
     TokenFacts,
+    executor_subject,
     namespace_refusal,
     subject_of,
 )
@@ -43,7 +44,8 @@ from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.tokens import IdentityKey, IdentityKeyStore, SignedToken, TokenFault
-from tickwise.ports.sealing import Sealer
+from tickwise.ports.sealing import EnvelopeSealer
+from tickwise.ports.sealing import key_id_of as sealing_key_of
 
 PUBLISHED_AHEAD_SECONDS: Final = 900.0
 """Before another key signs. Those who check tokens keep our keys for as long as we say (`KEYS_FRESH_SECONDS`)."""
@@ -81,7 +83,7 @@ class IssuerSettings(NamedTuple):
 class JwtIssuer:
     """`TokenIssuer` of the port."""
 
-    def __init__(self, settings: IssuerSettings, *, store: IdentityKeyStore, sealer: Sealer, clock: Clock) -> None:
+    def __init__(self, settings: IssuerSettings, *, store: IdentityKeyStore, sealer: EnvelopeSealer, clock: Clock) -> None:
         self._settings = settings
         self._store = store
         self._sealer = sealer
@@ -174,6 +176,11 @@ class JwtIssuer:
             return
 
     def _is_old(self, key: IdentityKey) -> bool:
+        """Check whether another key has to follow: by age, or because the installation's key is another one now, and
+        the one that sealed this key is about to be taken out of the settings."""
+        newest = self._sealer.newest
+        if newest is not None and newest != sealing_key_of(key.sealed):
+            return True
         return self._clock.now() - key.signs_at > self._settings.key_days * 86_400.0
 
     async def _keys(self, fresh_seconds: float) -> Sequence[IdentityKey]:
@@ -191,18 +198,38 @@ class JwtIssuer:
 
     async def sign(self, facts: TokenFacts) -> SignedToken | TokenFault:
         """See the port."""
-        refusal = self.refusal(facts.namespace)
+        wish = facts.wish
+        claims = {
+            "sub": subject_of(facts),
+            "aud": wish.audience[0] if len(wish.audience) == 1 else list(wish.audience),
+            "job_id": str(facts.job_id),
+            "run_id": str(facts.run_id),
+            "attempt": facts.attempt,
+        }
+        if wish.job_key is not None:
+            claims["job_key"] = wish.job_key
+        return await self._sign(facts.namespace, claims, wish.algorithm)
+
+    async def sign_for_namespace(self, namespace: str, audience: str) -> SignedToken | TokenFault:
+        """See the port."""
+        claims = {"sub": executor_subject(namespace), "aud": audience}
+        return await self._sign(namespace, claims, TokenAlgorithm.RS256)
+
+    async def _sign(
+        self, namespace: str, claims: Mapping[str, Any], algorithm: TokenAlgorithm
+    ) -> SignedToken | TokenFault:
+        refusal = self.refusal(namespace)
         if refusal is not None:
             return TokenFault(refusal, is_passing=False)
         try:
-            key = await self._signing(facts.wish.algorithm)
+            key = await self._signing(algorithm)
             if key is None:
                 return TokenFault(
-                    f"there is no key to sign with {facts.wish.algorithm}; an API process makes one when a job with an "
-                    "identity token is stored, or `tickwise identity-keys rotate` does",
+                    f"there is no key to sign with {algorithm}: an API makes one when a job with an identity token is "
+                    "stored, and `tickwise identity-keys rotate` does",
                     is_passing=True,
                 )
-            return await self._signed(facts, key)
+            return await self._signed({**claims, "namespace": namespace}, key)
         except TickwiseError as error:
             return TokenFault(f"the identity token cannot be signed: {error.detail}", isinstance(error, Unavailable))
 
@@ -223,29 +250,21 @@ class JwtIssuer:
         now = self._clock.now()
         return next((each for each in reversed(same) if each.signs_at <= now), same[0] if same else None)
 
-    async def _signed(self, facts: TokenFacts, key: IdentityKey) -> SignedToken:
+    async def _signed(self, claims: Mapping[str, Any], key: IdentityKey) -> SignedToken:
         private = await self._opened(key)
         now = int(self._clock.now())
         ends_at = now + int(self._settings.seconds)
-        wish = facts.wish
-        claims = {
+        whole = {
             "iss": self._settings.issuer,
-            "sub": subject_of(facts),
-            "aud": wish.audience[0] if len(wish.audience) == 1 else list(wish.audience),
+            **claims,
             "iat": now,
             "nbf": now,
             "exp": ends_at,
             "jti": self._clock.random_bytes(16).hex(),
-            "namespace": facts.namespace,
-            "job_id": str(facts.job_id),
-            "run_id": str(facts.run_id),
-            "attempt": facts.attempt,
         }
-        if wish.job_key is not None:
-            claims["job_key"] = wish.job_key
         # A signature of RSA takes a millisecond: not on the event loop, which starts others meanwhile.
         text = await asyncio.to_thread(
-            jwt.encode, claims, private, algorithm=str(key.algorithm), headers={"kid": key.key_id}
+            jwt.encode, whole, private, algorithm=key.algorithm, headers={"kid": key.key_id}
         )
         return SignedToken(text, float(ends_at))
 
@@ -258,11 +277,6 @@ class JwtIssuer:
                 raise Bug(f"the identity key {key.key_id} is of another kind")
             found = self._private[key.key_id] = private
         return found
-
-
-CLAIMS: Final = (
-    "iss", "sub", "aud", "iat", "nbf", "exp", "jti", "namespace", "job_id", "job_key", "run_id", "attempt",
-)  # fmt: skip
 
 
 def key_id_of(public: PublicKey) -> str:

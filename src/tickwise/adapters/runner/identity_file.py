@@ -3,16 +3,16 @@
 The file belongs to the user of the task, who alone may read it. A renewed token takes the place of the one before by a
 rename, so a reader has one of the two and never a part.
 
-Invariant: a renewal follows no link and opens nothing that the task made: it makes a new file under a name that nobody
-knows, in the attempt's own folder, whose parent no task can write.
+Invariant: a renewal follows no link and opens nothing that the task made. It makes a new file in the attempt's own
+folder, whose parent no task can write, and fails if the task has taken its name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from tickwise.ports.runner import Assignment
 TOKEN_FILE: Final = "identity_token"
 VARIABLE: Final = "TICKWISE_IDENTITY_TOKEN_FILE"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_numbers: Final = count()
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -45,7 +46,7 @@ def replace_token(folder: Path, token: str, owner: tuple[int, int] | None) -> bo
         place = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return False
-    name = f".{TOKEN_FILE}-{secrets.token_hex(8)}"
+    name = f".{TOKEN_FILE}-{next(_numbers)}"
     try:
         descriptor = os.open(name, _NEW, 0o400, dir_fd=place)
         try:

@@ -70,6 +70,11 @@ def subject_of(facts: TokenFacts) -> str:
     return job if facts.wish.subject is TokenSubject.JOB else f"{job}:run:{facts.run_id}"
 
 
+def executor_subject(namespace: str) -> str:
+    """The subject of the token with which executors ask for the secrets of a namespace. No job has it."""
+    return f"ns:{namespace}:executor"
+
+
 def checked_audience(said: str | Sequence[str]) -> tuple[str, ...]:
     """The audiences that a job names. Raises `Invalid`."""
     found = (said,) if isinstance(said, str) else tuple(said)

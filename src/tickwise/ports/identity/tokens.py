@@ -94,6 +94,11 @@ class TokenIssuer(Protocol):
         """The token of an attempt. It never raises."""
         ...
 
+    async def sign_for_namespace(self, namespace: str, audience: str) -> SignedToken | TokenFault:
+        """A token for an executor that asks another server on behalf of a namespace, with RS256 and the subject
+        `ns:NAME:executor`. It never raises."""
+        ...
+
     async def rotate(self, algorithm: TokenAlgorithm, *, at_once: bool, audit: AuditEntry | None = None) -> IdentityKey:
         """Make another key. It is published now, and signs a while later, when those who check tokens have read it;
         the one before stays published for as long as its tokens live. `at_once`: it signs now, and all others of its

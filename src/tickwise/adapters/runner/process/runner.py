@@ -46,6 +46,7 @@ from tickwise.adapters.runner.process.faults import (
     unconfined,
     unknown_ending,
 )
+from tickwise.adapters.runner.process.identity_renewal import renew_in_folder
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
 from tickwise.adapters.runner.process.outcome.task_end import TaskEnd, ending_with
@@ -313,7 +314,7 @@ class ProcessRunner(SlotRunner):
         prepared = self._prepared_start(assignment, text, python)
         own = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         folder = own if prepared is None else prepared.slot.folder
-        remains: Path | None = folder
+        attempt.folder = remains = folder
         try:
             try:
                 begun = None if prepared is None else await self._begin_prepared(attempt, prepared, text)
@@ -504,6 +505,9 @@ class ProcessRunner(SlotRunner):
             environment |= login_of(user) if user.is_named else {"PATH": self._path}
         environment |= python.variables(environment["PATH"])
         return environment
+
+    def hand_over_token(self, attempt: Attempt, token: str) -> None:
+        self._threads.submit(renew_in_folder, attempt, token, self._user_of(attempt.assignment))
 
     def _user_of(self, assignment: Assignment) -> TaskUser | None:
         """The user that a task runs as; None: the executor's own."""

@@ -83,8 +83,8 @@ MIGRATIONS: Final = (
     Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
     Migration("0042", ("0042_confinement.sql",)),
-    Migration("0044", ("0044_identity_keys.sql",)),
     Migration("0043", ("0043_secrets.sql",)),
+    Migration("0044", ("0044_identity_keys.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -207,7 +207,7 @@ async def _migrate(
         for step, migration in enumerate(missing, 1):
             for name in migration.files:
                 await connection.execute(statement("migration_limits"))
-                await connection.execute((INDEXES_FOLDER / name).read_text(encoding="utf-8"))
+                await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
             tell(step, len(missing) + len(INDEXES))
         await _after(connection, then)

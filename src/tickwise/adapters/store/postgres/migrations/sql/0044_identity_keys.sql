@@ -10,10 +10,10 @@ CREATE TABLE tickwise.identity_keys (
 );
 
 -- An executor's own role reads the keys and adds none. The rights of roles that are there: those that read lanes_held.
-ALTER FUNCTION tickwise.grant_executor(name) RENAME TO grant_executor_0042;
+ALTER FUNCTION tickwise.grant_executor(name) RENAME TO grant_executor_0043;
 CREATE FUNCTION tickwise.grant_executor(grantee name) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM tickwise.grant_executor_0042(grantee);
+  PERFORM tickwise.grant_executor_0043(grantee);
   EXECUTE format('GRANT SELECT ON tickwise.identity_keys TO %I', grantee);
 END $$;
 
