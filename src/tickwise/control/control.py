@@ -50,6 +50,7 @@ from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
 from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
+from tickwise.control.secrets.service import SecretService
 from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
@@ -125,7 +126,7 @@ class Control:
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
-        self.keys = KeyService(context, keys, self.directory)
+        self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
         self._people, self.browsers = people, people.browsers

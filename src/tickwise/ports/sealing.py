@@ -16,6 +16,10 @@ from typing import Final, NamedTuple, Protocol
 
 COMMAND_KEY_ID: Final = b"command\0"
 """The id of the key behind a command, of however many versions it has there."""
+NO_KEY: Final = (
+    "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for its APIs and executors (tickwise secrets "
+    "new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
+)
 
 
 class SealedParts(NamedTuple):

@@ -54,6 +54,7 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.ports.store.searches import Searches
@@ -71,6 +72,7 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
+from tickwise.wiring.keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
@@ -99,6 +101,8 @@ class Runtime:
     """The coordination with the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
+    sealer: EnvelopeSealer
+    """Encrypts secrets by the keys of the settings; there may be none."""
     tracer: Tracer | None = None
     """Records traces; None: there is no address for them."""
 
@@ -175,6 +179,7 @@ async def open_runtime(
     """
     async with contextlib.AsyncExitStack() as stack:
         clock, metrics = SystemClock(), Metrics()
+        sealer = make_sealer(settings, clock)
         metrics.watch_log_lines_lost(logs.losses.lost)
         tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
@@ -202,6 +207,7 @@ async def open_runtime(
             coordination=coordination,
             blobs=blobs,
             metrics=metrics,
+            sealer=sealer,
             tracer=tracer,
         )
         store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
@@ -302,6 +308,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
         dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
         tracer=runtime.tracer,
         sandboxes=runtime.settings.isolation != Isolation.PROCESS,
+        sealer=runtime.sealer,
     )
 
 

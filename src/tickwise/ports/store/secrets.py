@@ -143,9 +143,9 @@ class SecretStore(SealedSecrets, Protocol):
         """The sealed data keys of the secrets of a query, in the order of `find`."""
         ...
 
-    async def rewrap(self, keys: Sequence[Rewrapped]) -> int:
-        """Replace sealed data keys, each unless it was changed meanwhile; the number of those that were replaced. Each
-        one is whole or as before, also of a batch that breaks off."""
+    async def rewrap(self, keys: Sequence[Rewrapped], *, audit: AuditEntry | None = None) -> int:
+        """Replace sealed data keys, each unless it was changed meanwhile; the number of those that were replaced. The
+        entry is written if there is one."""
         ...
 
 
@@ -158,3 +158,8 @@ def check_secret_room(count: int) -> None:
 def secret_changed(place: SecretPlace) -> VersionConflict:
     """The refusal of a version that does not follow on the newest one."""
     return VersionConflict(f"the secret {place.name!r} was set by somebody else meanwhile: read it again, then decide")
+
+
+def secret_context(place: SecretPlace, version: int) -> str:
+    """The context in which the value of a version is sealed."""
+    return f"secret/{place.namespace}/{place.name}/{version}"

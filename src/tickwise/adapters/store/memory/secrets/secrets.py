@@ -83,7 +83,7 @@ class Secrets(Duty):
         hits = self._hits(query)
         return [SealedKey(SecretPlace(each.row.namespace, each.row.name), each.sealed.key) for each in hits]
 
-    async def rewrap(self, keys: Sequence[Rewrapped]) -> int:
+    async def rewrap(self, keys: Sequence[Rewrapped], *, audit: AuditEntry | None = None) -> int:
         replaced = 0
         for each in keys:
             stored = self._state.secrets.get(each.place)
@@ -92,6 +92,8 @@ class Secrets(Duty):
                 sealed = SealedParts(each.new, stored.sealed.value)
                 self._state.secrets[each.place] = stored._replace(row=row, sealed=sealed)
                 replaced += 1
+        if replaced:
+            self._state.audit.write(audit)
         return replaced
 
     def _hits(self, query: SecretQuery) -> list[SecretRecord]:

@@ -105,9 +105,9 @@ class Secrets(Part):
             rows = await connection.fetch(statement("secrets_sealed_keys"), *_asked(query))
         return [SealedKey(SecretPlace(row["namespace"], row["name"]), row["sealed_key"]) for row in rows]
 
-    async def rewrap(self, keys: Sequence[Rewrapped]) -> int:
+    async def rewrap(self, keys: Sequence[Rewrapped], *, audit: AuditEntry | None = None) -> int:
         """See the port."""
-        async with self._links.pooled(writes=True) as connection:
+        async with self._links.pooled(writes=True) as connection, connection.transaction():
             rows = await connection.fetch(
                 statement("secrets_rewrap"),
                 [each.place.namespace for each in keys],
@@ -116,6 +116,8 @@ class Secrets(Part):
                 [each.new for each in keys],
                 [key_id_of(each.new) for each in keys],
             )
+            if rows:
+                await write_audit(connection, audit)
         return len(rows)
 
 
