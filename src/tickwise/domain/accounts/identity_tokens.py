@@ -71,8 +71,9 @@ def subject_of(facts: TokenFacts) -> str:
 
 
 def executor_subject(namespace: str) -> str:
-    """The subject of the token with which executors ask for the secrets of a namespace. No job has it."""
-    return f"ns:{namespace}:executor"
+    """The subject of the token with which executors ask for the secrets of a namespace. No job has it, nor one that a
+    pattern for it would take: those of jobs begin with `ns:`."""
+    return f"executor:ns:{namespace}"
 
 
 def checked_audience(said: str | Sequence[str]) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ class TokenIssuer(Protocol):
 
     async def sign_for_namespace(self, namespace: str, audience: str) -> SignedToken | TokenFault:
         """A token for an executor that asks another server on behalf of a namespace, with RS256 and the subject
-        `ns:NAME:executor`. It never raises."""
+        `executor:ns:NAME`. It never raises."""
         ...
 
     async def rotate(self, algorithm: TokenAlgorithm, *, at_once: bool, audit: AuditEntry | None = None) -> IdentityKey:
