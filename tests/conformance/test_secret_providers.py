@@ -34,7 +34,7 @@ class TestOwn(SecretProviderContract):
         clock = SystemClock()
         self.store, self.sealer = MemoryStore(clock), EnvelopeSealing([LocalKey(bytes(32))], clock)
         for namespace in ("alpha", "beta"):
-            await self.store.namespaces.add(NewNamespace(namespace, "", "ada"))
+            await self.store.namespaces.add(NewNamespace(name=namespace, display_name="", created_by="ada"))
         self.versions: dict[SecretPlace, int] = {}
         return OwnSecrets(self.store.secrets, self.sealer)
 
@@ -42,7 +42,9 @@ class TestOwn(SecretProviderContract):
         place = SecretPlace(namespace, name)
         version = self.versions[place] = self.versions.get(place, 0) + 1
         sealed = await self.sealer.seal_parts(value, secret_context(place, version))
-        await self.store.secrets.put(NewSecret(namespace=namespace, name=name, version=version, sealed=sealed, by="ada"))
+        await self.store.secrets.put(
+            NewSecret(namespace=namespace, name=name, version=version, sealed=sealed, by="ada")
+        )
         return name
 
 
@@ -113,9 +115,7 @@ class TestVault(SecretProviderContract):
 
     async def make(self) -> SecretProvider:
         paths = ("alpha=secret/alpha", "beta=secret/beta")
-        return VaultSecrets(
-            VaultSettings(self.url, paths, token_file=self.token_file, kept_seconds=0.0), SystemClock()
-        )
+        return VaultSecrets(VaultSettings(self.url, paths, token_file=self.token_file, kept_seconds=0.0), SystemClock())
 
     async def put(self, namespace: str, name: str, value: bytes) -> str:
         self.double.entries[f"secret/{namespace}/app/{name}"] = {"value": value.decode(), "other": "x"}

@@ -18,7 +18,7 @@ from tests.support.local_up import OWN_TASKS, Local, local_up
 AUDIENCE = "https://vault.example.com"
 SHOW = (
     'f="$TICKWISE_IDENTITY_TOKEN_FILE"; stat -c "%a %u" "$f"; id -u; '
-    "python3 -c 'import base64, os; print(base64.b85encode(open(os.environ[\"TICKWISE_IDENTITY_TOKEN_FILE\"], "
+    'python3 -c \'import base64, os; print(base64.b85encode(open(os.environ["TICKWISE_IDENTITY_TOKEN_FILE"], '
     '"rb").read()).decode())\'; env | grep -c "$(cat "$f")"; cat /proc/self/cmdline | grep -c "$(cat "$f")"; true'
 )
 """Mode and owner, the task's user, the token in a form that no masking knows, and how often the environment and the
@@ -48,7 +48,9 @@ def checked(address: str, token: str, **given: Any) -> dict[str, Any]:
     assert address == document["issuer"]
     key = jwt.PyJWKClient(document["jwks_uri"], cache_keys=False, cache_jwk_set=False).get_signing_key_from_jwt(token)
     said = {"algorithms": document["id_token_signing_alg_values_supported"], "audience": AUDIENCE, "issuer": address}
-    claims: dict[str, Any] = jwt.decode(token, key, options={"require": ["exp", "iat", "nbf", "sub", "jti"]}, **said | given)
+    claims: dict[str, Any] = jwt.decode(
+        token, key, options={"require": ["exp", "iat", "nbf", "sub", "jti"]}, **said | given
+    )
     return claims
 
 
@@ -93,13 +95,15 @@ def test_a_warm_script_has_its_token(issuing: tuple[Local, str], tmp_path: Path)
     """Forked from an interpreter that had begun before."""
     local, address = issuing
     script = tmp_path / "show.py"
-    script.write_text("import base64, os\nprint(base64.b85encode(open(os.environ['TICKWISE_IDENTITY_TOKEN_FILE'], 'rb').read()).decode())\n")
+    script.write_text(
+        "import base64, os, pathlib\n"
+        "token = pathlib.Path(os.environ['TICKWISE_IDENTITY_TOKEN_FILE']).read_bytes()\n"
+        "print(base64.b85encode(token).decode())\n"
+    )
     import base64
 
     for _ in range(3):
-        ran = local.tickwise(
-            "run", script, "--now", "--follow", "--isolation", "process", "--identity-token", AUDIENCE
-        )
+        ran = local.tickwise("run", script, "--now", "--follow", "--isolation", "process", "--identity-token", AUDIENCE)
         assert 0 == ran.code, ran.err
         assert AUDIENCE == checked(address, base64.b85decode(ran.out.strip()).decode())["aud"]
 

@@ -26,6 +26,9 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "identity_key_rotated": "An administrator had another key made that signs identity tokens.",
+    "identity_token_not_renewed": "The identity token of a task that goes on could not be renewed: `detail` says why. "
+    "It is tried again each 10 seconds; the one that the task has works for a third of its life yet.",
     "heartbeat_came_through": "The receiver of `heartbeat_url` answers again, after so many pings that were `lost`.",
     "heartbeat_lost": "A ping to the receiver of `heartbeat_url` or `heartbeat_fail_url` did not come through. It is "
     "tried again each quarter of `heartbeat_url_seconds`, and told of once.",

@@ -120,7 +120,8 @@ async def world(
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it. `address` is the client's, `issuer` makes that of identity tokens. An answer that is not as the API describes it fails the test that asked for it."""
+    it. `address` is the client's, `issuer` makes that of identity tokens. An answer that is
+    not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()

@@ -30,8 +30,8 @@ class SecretProviderSettings:
     )
     secrets_vault_url: str | None = _setting(
         None,
-        "The address of a Vault or OpenBao, such as `https://vault.example.com:8200`: `secret:vault:app/db#password` is "
-        "the field `password` of the secret `app/db` in its KV store, version 2.",
+        "The address of a Vault or OpenBao, such as `https://vault.example.com:8200`: `secret:vault:app/db#password` "
+        "is the field `password` of the secret `app/db` in its KV store, version 2.",
         schemes=("http", "https"),
     )
     secrets_vault_paths: tuple[str, ...] = _setting(
@@ -68,8 +68,8 @@ class SecretProviderSettings:
     secrets_kubernetes: tuple[str, ...] = _setting(
         (),
         "The namespaces of Kubernetes whose secrets a namespace may read, as `NAMESPACE=KUBERNETES_NAMESPACE`: "
-        "`secret:kubernetes:db#password` is the key `password` of the secret `db` there. Executors ask the cluster that "
-        "they run in, with the service account of their pod.",
+        "`secret:kubernetes:db#password` is the key `password` of the secret `db` there. Executors ask the cluster "
+        "that they run in, with the service account of their pod.",
     )
     secrets_kubernetes_url: str | None = _setting(
         None,
@@ -84,6 +84,8 @@ class SecretProviderSettings:
         5.0, "The time limit for the answer of Vault or Kubernetes to one question.", least=0.1, most=60
     )
     secrets_kept_seconds: float = _setting(
-        15.0, "The time for which an executor keeps a value that Vault or Kubernetes gave. 0: it keeps none.", least=0,
+        15.0,
+        "The time for which an executor keeps a value that Vault or Kubernetes gave. 0: it keeps none.",
+        least=0,
         most=3_600,
     )

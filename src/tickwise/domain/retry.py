@@ -49,15 +49,15 @@ STATUSES: Final = (100, 599)
 _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing",
-        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost", TOKEN_MISSING,
-        "unknown_function", "unknown_outcome",
+        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost",
+        TOKEN_MISSING, "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
         "address_refused", "cpu_limit", "crashed", "directory_missing", "disk_limit", "error", "exit_code",
-        "file_limit", "http_error", "http_status", TOKEN_REFUSED, "interpreter_missing", "interpreter_unusable", "invalid",
-        "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
+        "file_limit", "http_error", "http_status", TOKEN_REFUSED, "interpreter_missing", "interpreter_unusable",
+        "invalid", "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
         "python_too_old", "result", "run_as_refused", "run_as_unknown", "signal", "timeout", "unkillable",
     )
 )  # fmt: skip

@@ -190,9 +190,9 @@ async def test_a_private_key_is_stored_sealed_and_opens_at_its_place_alone() -> 
     (key,) = await house.store.identity_keys.find()
     assert b"0\x82" != key.sealed[:2]
     moved = house.process()
-    moved._loaded = [key._replace(key_id="other")]  # noqa: SLF001 - a row that somebody put at another place
+    moved._loaded = [key._replace(key_id="other")]
     with pytest.raises(NotOpened):
-        await moved._opened(moved._loaded[0])  # noqa: SLF001
+        await moved._opened(moved._loaded[0])
 
 
 # ------------------------------------------------------------------------------------------ rotation

@@ -32,7 +32,9 @@ async def house(**settings: Any) -> AsyncIterator[World]:
 
 
 async def create(made: World, **body: Any) -> Any:
-    return await made.client.post(f"{API}/jobs", json={"name": "a", "schedule_type": "ON_DEMAND", "task": SHELL, **body})
+    return await made.client.post(
+        f"{API}/jobs", json={"name": "a", "schedule_type": "ON_DEMAND", "task": SHELL, **body}
+    )
 
 
 async def stored(made: World, job_id: str) -> Any:
@@ -57,7 +59,9 @@ async def test_a_job_has_the_token_that_it_asks_for() -> None:
 
 async def test_a_change_of_the_key_changes_the_subject_and_null_takes_the_token_away() -> None:
     async with house() as made:
-        job_id = (await create(made, key="a", identity_token={"audience": "vault", "algorithm": "EdDSA"})).json()["job_id"]
+        job_id = (await create(made, key="a", identity_token={"audience": "vault", "algorithm": "EdDSA"})).json()[
+            "job_id"
+        ]
         assert 200 == (await made.client.patch(f"{API}/jobs/{job_id}", json={"key": "b"})).status_code
         assert "b" == (await stored(made, job_id)).job_key
         assert 200 == (await made.client.patch(f"{API}/jobs/{job_id}", json={"key": None})).status_code
@@ -77,7 +81,11 @@ async def test_a_change_of_the_key_changes_the_subject_and_null_takes_the_token_
         ({"identity_token": {"audience": "a", "algorithm": "HS256"}}, "/identity_token/algorithm", "HS256"),
         ({"identity_token": {"audience": "a", "algorithm": "none"}}, "/identity_token/algorithm", "none"),
         ({"identity_token": {"audience": "a", "more": 1}}, "/identity_token", "more"),
-        ({"identity_token": {"audience": "a"}, "task": {"kind": "function", "name": "f"}}, "/identity_token", "function"),
+        (
+            {"identity_token": {"audience": "a"}, "task": {"kind": "function", "name": "f"}},
+            "/identity_token",
+            "function",
+        ),
         (
             {"identity_token": {"audience": "a"}, "key": "0192f0c1-0000-7000-8000-000000000000"},
             "/key",

@@ -83,7 +83,9 @@ class IssuerSettings(NamedTuple):
 class JwtIssuer:
     """`TokenIssuer` of the port."""
 
-    def __init__(self, settings: IssuerSettings, *, store: IdentityKeyStore, sealer: EnvelopeSealer, clock: Clock) -> None:
+    def __init__(
+        self, settings: IssuerSettings, *, store: IdentityKeyStore, sealer: EnvelopeSealer, clock: Clock
+    ) -> None:
         self._settings = settings
         self._store = store
         self._sealer = sealer
@@ -263,9 +265,7 @@ class JwtIssuer:
             "jti": self._clock.random_bytes(16).hex(),
         }
         # A signature of RSA takes a millisecond: not on the event loop, which starts others meanwhile.
-        text = await asyncio.to_thread(
-            jwt.encode, whole, private, algorithm=key.algorithm, headers={"kid": key.key_id}
-        )
+        text = await asyncio.to_thread(jwt.encode, whole, private, algorithm=key.algorithm, headers={"kid": key.key_id})
         return SignedToken(text, float(ends_at))
 
     async def _opened(self, key: IdentityKey) -> PrivateKey:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from ssl import SSLContext, SSLError, create_default_context
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from tickwise.adapters.outgoing.access import AddressRefused, HttpAccess
@@ -21,6 +21,8 @@ ANSWER_BYTES_MOST: Final = 4 << 20
 """Kubernetes' secrets have at most 1 MiB, which base64 makes a third longer, and Vault's entries 1 MiB by default."""
 CONNECTIONS: Final = 8
 MAX_KEPT: Final = 10_000
+Name = TypeVar("Name")
+Answer = TypeVar("Answer")
 BUSY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same question may be answered."""
 
@@ -101,7 +103,7 @@ class SecretServer:
             await client.close()
 
 
-class KeptAnswers[Name, Answer]:
+class KeptAnswers(Generic[Name, Answer]):
     """Answers that are kept for a bounded time, and asked for once by all who want one at once."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:

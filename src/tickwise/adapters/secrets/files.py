@@ -2,7 +2,7 @@
 
     <secrets_files>/billing/db-password     `secret:files:db-password` of billing
 
-Kubernetes puts a link in the place of each file (`db-password` ──► `..data/db-password`, `..data` ──► `..2026_11_27_…`),
+Kubernetes puts a link in the place of each file (`db-password` ──► `..data/db-password`, `..data` ──► `..2026_11_…`),
 to replace all of them at once. So links are followed, but only within the folder of the namespace: each step is taken
 from the descriptor of the folder before it, and no step leads up or to an absolute path.
 

@@ -135,7 +135,7 @@ def _url_of_pod() -> str:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise Misconfigured(
-            f"{SETTING} is set, and this executor runs in no pod of Kubernetes: set TICKWISE_SECRETS_KUBERNETES_URL and "
-            "TICKWISE_SECRETS_KUBERNETES_ACCOUNT"
+            f"{SETTING} is set, and this executor runs in no pod of Kubernetes: set TICKWISE_SECRETS_KUBERNETES_URL "
+            "and TICKWISE_SECRETS_KUBERNETES_ACCOUNT"
         )
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -73,9 +73,7 @@ class VaultSecrets:
         self._issuer = issuer
         self._paths = _checked_paths(settings.paths)
         _check_auth(settings, issuer)
-        self._server = SecretServer(
-            "Vault", settings.url, seconds=settings.seconds, authority=settings.authority
-        )
+        self._server = SecretServer("Vault", settings.url, seconds=settings.seconds, authority=settings.authority)
         self._kept: KeptAnswers[tuple[str, str], Mapping[str, Any]] = KeptAnswers(clock, settings.kept_seconds)
         self._sessions: dict[str, _Session] = {}
         self._signing_in: dict[str, asyncio.Lock] = {}

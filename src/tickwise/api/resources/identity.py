@@ -99,8 +99,8 @@ IDENTITY: Final = (
     Endpoint(
         method="GET", path=KEY_SET_PATH, name="identityKeySet", tag="auth",
         summary="The public keys with which the identity tokens of runs are checked.",
-        description="Apart from those of access tokens. A new key is here 15 minutes before it signs, an old one for as "
-        "long as its tokens live.",
+        description="Apart from those of access tokens. A new key is here 15 minutes before it signs, an old one for "
+        "as long as its tokens live.",
         handler=key_set_get, answers=(KeySetView,), refuses=(404, 503), answer_headers=("Cache-Control",),
     ),
     Endpoint(

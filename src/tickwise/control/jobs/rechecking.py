@@ -17,8 +17,8 @@ import msgspec
 
 from tickwise.control.bodies import TEXT_MAX, JobBody
 from tickwise.control.jobs.confining import check_confinement
-from tickwise.control.jobs.lanes import labels_of, usual_lane
 from tickwise.control.jobs.identity import with_identity
+from tickwise.control.jobs.lanes import labels_of, usual_lane
 from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
 from tickwise.control.jobs.resolving import check_calendars, check_texts, checked_channels

@@ -1,8 +1,8 @@
 """The port of identity tokens: who signs them, and the public keys that others check them with.
 
-    job with identity_token ──► TokenIssuer.make_ready   a key is there, or the job is refused     (API)
-    attempt that begins     ──► TokenIssuer.sign         a signed token                       (executor)
-    anybody                 ──► TokenIssuer.documents    issuer, public keys                       (API)
+job with identity_token ──► TokenIssuer.make_ready   a key is there, or the job is refused     (API)
+attempt that begins     ──► TokenIssuer.sign         a signed token                       (executor)
+anybody                 ──► TokenIssuer.documents    issuer, public keys                       (API)
 """
 
 from __future__ import annotations

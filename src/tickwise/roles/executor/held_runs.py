@@ -24,7 +24,7 @@ from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.capacities import Demand, demand_of
 from tickwise.domain.rules.confinement import PLAIN, Confinement
 from tickwise.domain.trace_context import TraceContext
-from tickwise.ports.runner import Assignment, TaskLimits
+from tickwise.ports.runner import NO_SECRETS, Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.ledger import CapacityLedger
@@ -183,6 +183,8 @@ class HeldRun(msgspec.Struct, eq=False):
                 work.traceparent,
                 work.tracestate,
                 body.confinement,
+                NO_SECRETS,
+                None,
             ),
         )
 

@@ -39,12 +39,14 @@ class SecretsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class RewrapBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The next step of a rotation of the installation's key."""
 
-    after: Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None = (
-        None
-    )
+    after: (
+        Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None
+    ) = None
     again: Annotated[
         bool,
-        Meta(description="Also what the newest key wraps already: for a key behind a command that has a newer version."),
+        Meta(
+            description="Also what the newest key wraps already: for a key behind a command that has a newer version."
+        ),
     ] = False
 
 

@@ -83,9 +83,7 @@ class AttemptTokens:
         runner = each.held.capacity.runner
         if isinstance(signed, TokenFault):
             each.renew_at = self._clock.monotonic() + RETRY_SECONDS
-            logger.warning(
-                "identity_token_not_renewed", run_id=str(each.held.claimed.run_id), detail=signed.detail
-            )
+            logger.warning("identity_token_not_renewed", run_id=str(each.held.claimed.run_id), detail=signed.detail)
         elif self._held_runs.holds(each.held) and isinstance(runner, RenewingRunner):
             each.renew_at = self._renew_at(signed)
             runner.renew_identity_token(each.held.claimed.run_id, signed.text)

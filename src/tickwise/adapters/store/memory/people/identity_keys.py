@@ -13,9 +13,7 @@ class IdentityKeys(Duty):
     """`IdentityKeyStore` of the port."""
 
     async def find(self) -> Sequence[IdentityKey]:
-        return sorted(
-            self._state.identity_keys.values(), key=lambda each: (each.algorithm, each.signs_at, each.key_id)
-        )
+        return sorted(self._state.identity_keys.values(), key=lambda each: (each.algorithm, each.signs_at, each.key_id))
 
     async def add(
         self,

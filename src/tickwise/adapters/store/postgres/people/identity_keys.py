@@ -40,8 +40,6 @@ class IdentityKeys(Part):
             await connection.execute(
                 statement("identity_key_add"), key.key_id, key.algorithm, key.public, key.sealed, signs_in_seconds
             )
-            await connection.execute(
-                statement("identity_keys_forget"), key.algorithm, key.key_id, published_seconds
-            )
+            await connection.execute(statement("identity_keys_forget"), key.algorithm, key.key_id, published_seconds)
             await write_audit(connection, audit)
         return True
