@@ -274,6 +274,8 @@ MEANINGS = {
     "network_proxy_lost": "The process through which sandboxes with a list of destinations reach them (`pid`) was "
     "ended. The connections of so many `runs` are broken and stay refused; the next such run begins another one. See "
     "`docs/how-to/network-policy.md`.",
+    "secret_provider_failing": "A provider of secrets (`provider`) failed with an error of this class (`error`). The "
+    "runs that name its secrets go back, and are tried again.",
     "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "
     "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
     "`on_unknown` decides.",

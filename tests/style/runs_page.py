@@ -112,6 +112,10 @@ REASONS = {
     "run_as_refused": "The job names a user (`run_as`) that its namespace may not run tasks as, or that this executor "
     "cannot run tasks as (`run_as_users`). There is no retry.",
     "run_as_unknown": "The job names a user (`run_as`) that the executor's machine does not have. There is no retry.",
+    "secret_missing": "A secret that its task names is not there; the error names it. There is no retry "
+    "([secrets](../how-to/secrets-in-tasks.md)).",
+    "secrets_away": "The provider of a secret that its task names did not answer; the run went back unstarted, and is "
+    "tried again after some seconds.",
     "signal": "The process was ended by a signal.",
     "starter_lost": "The processes that start tasks as other users keep ending; the run went back unstarted.",
     "template_error": "A value that the http task asks for is not there, or cannot stand where it is asked for. It is "

@@ -28,6 +28,7 @@ from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
+from tickwise.domain.secrets.places import check_references
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.scripts.coding import source_bytes, source_text
@@ -94,14 +95,17 @@ class TaskCheck:
         source_bytes_most: int = MAX_SOURCE_BYTES,
         run_as_users: RunAsUsers = NO_USERS,
         issuer: TokenIssuer | None = None,
+        secret_providers: Collection[str] | None = None,
     ) -> None:
         """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know. `issuer`
-        of identity tokens; None: no job has one."""
+        of identity tokens; None: no job has one. `secret_providers`: the names of the providers of secrets; None:
+        executors alone know them."""
         self._kinds = kinds
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
         self.run_as_users = run_as_users
         self.issuer = issuer
+        self._secret_providers = secret_providers
         self._remembered: dict[bytes, CheckedTask] = {}
 
     @property
@@ -193,6 +197,8 @@ class TaskCheck:
         try:
             # A mask in the place of a secret is refused: a job would send the mask.
             normal = restored(strategy.check(said), None)
+            if b"secret" in task:
+                check_references(normal, self._secret_providers)
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise

@@ -78,6 +78,7 @@ from tickwise.wiring.keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
+from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 
@@ -444,6 +445,7 @@ def make_executor(runtime: Runtime) -> Service:
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
         issuer=runtime.issuer,
         tracer=runtime.tracer,
+        secrets=secret_providers(runtime.store.secrets, runtime.sealer),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,

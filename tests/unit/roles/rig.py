@@ -18,6 +18,7 @@ from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
+from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.store import KindBacklog, NewJob, RunRow, StoreStats
 from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.roles.executor.capacity import RunnerConfig
@@ -188,11 +189,12 @@ class Rig:
         signing: ResultsSigning | None = None,
         tracer: Tracer | None = None,
         issuer: TokenIssuer | None = None,
+        secrets: Mapping[str, SecretProvider] | None = None,
         **settings: Any,
     ) -> None:
         """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
         circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts,
-        `issuer` signs their identity tokens."""
+        `issuer` signs their identity tokens. `secrets`: the providers of secrets."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
@@ -214,6 +216,7 @@ class Rig:
             signing=signing,
             tracer=tracer,
             issuer=issuer,
+            secrets=secrets,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:

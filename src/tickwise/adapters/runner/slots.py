@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tickwise.adapters.runner.output import OutputSink
+from tickwise.adapters.runner.secret_values import forms_for, masked_ending, notes_on
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.observing.usage import NOT_MEASURED
@@ -156,6 +157,7 @@ class SlotRunner:
                 assignment.run_id,
                 assignment.attempt,
                 limit_bytes=assignment.limits.output_bytes,
+                forms=forms_for(assignment),
             )
             attempt = Attempt(assignment, sink)
             self._attempts[assignment.run_id] = attempt
@@ -217,6 +219,8 @@ class SlotRunner:
 
     async def _carry(self, attempt: Attempt) -> None:
         attempt.started = self._now()
+        if attempt.assignment.secrets and (notes := notes_on(attempt.assignment)):
+            attempt.sink.write(notes.encode())
         try:
             ending = await self.perform(attempt)
         except TickwiseError as error:
@@ -224,6 +228,7 @@ class SlotRunner:
         except Exception as error:  # after any failure the attempt must end, once
             _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
             ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
+        ending = masked_ending(ending, attempt.sink.forms)
         attempt.forget_patience()
         await attempt.sink.close(patient=ending.verdict is Verdict.OK)
         ending = with_log(ending, attempt.sink)

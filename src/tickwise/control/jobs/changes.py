@@ -36,6 +36,7 @@ from tickwise.control.jobs.resolving import (
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.submission import Submissions, Submitted, key_taken
 from tickwise.control.jobs.successors import listed, successors
+from tickwise.control.secrets.named import warnings_of
 from tickwise.control.tasks import CheckedTask, Findings, with_secrets
 from tickwise.control.texts import clean_name, clean_text
 from tickwise.control.wakeups import wake_all
@@ -208,6 +209,7 @@ class JobChanges:
         key = row.key if body.key is UNSET else body.key
         definition = self._identified(row, definition, key, task.kind)
         doubts = self._doubts(body, definition, task, is_new=resolved is not None)
+        doubts = (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import UNSET
 
 from tickwise.control.access import check_labels
@@ -20,6 +21,7 @@ from tickwise.control.jobs.resolving import TASK_MISSING
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import NOTHING, listed, look
 from tickwise.control.rules import calendars_known, channels_known
+from tickwise.control.secrets.named import may_be_told, missing_secrets
 from tickwise.control.tasks import Findings, TaskCheck
 from tickwise.control.turns import Turns
 from tickwise.domain.errors import Invalid
@@ -40,8 +42,10 @@ class JobComposer:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
         if body.task_id or body.calendars or body.then or body.on_failure or body.notify or body.identity_token:
             return None
-        if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
-            return None
+        if body.task is not UNSET:
+            task = bytes(body.task)
+            if self.check.needs_look(task) or may_be_told(who, (task,)):
+                return None
         now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
         floor = self._context.floors.fresh(who.namespace)
         if now is None or serving is None or floor is None:
@@ -73,6 +77,9 @@ class JobComposer:
         now, serving = await self._context.time.now(), await self._context.executors.serving()
         floor = await self._context.floors.of(who.namespace)
         known = Scene(now, tasks, serving, calendars, following, channels)
+        inline = [bytes(body.task) for body in bodies if isinstance(body.task, msgspec.Raw)]
+        if may_be_told(who, inline):
+            known = known._replace(missing_secrets=await missing_secrets(self._context, who, inline))
         return known._replace(sandboxes=self._context.sandboxes, floor=floor)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:

@@ -28,6 +28,7 @@ from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, reso
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
 from tickwise.control.tasks import TaskCheck
+from tickwise.control.secrets.named import warnings_of
 from tickwise.documents.definition import Definition, encode_definition, trace_fields
 from tickwise.domain.audit import Source
 from tickwise.domain.model import DEFAULT_QUEUE, Principal, time_id
@@ -70,6 +71,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
         passing = (*passing, missing)
     if confined.warnings:
         passing = (*passing, *confined.warnings)
+    if scene.missing_secrets:
+        passing = (*passing, *warnings_of(bytes(task.text), scene.missing_secrets))
     definition = _definition(when, resolved, lasting, fields)
     if body.identity_token:
         given = {"namespace": who.namespace, "job_id": job_id, "key": body.key or None, "kind": task.kind}

@@ -27,6 +27,7 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import WarmingRunner
+from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import ExecutingStore, IncidentStore
 from tickwise.roles.executor.admission import Admission
@@ -49,6 +50,7 @@ from tickwise.roles.executor.result_publisher import MAX_KEPT, Publisher
 from tickwise.roles.executor.run_log import RunLog
 from tickwise.roles.executor.run_starter import RunStarter
 from tickwise.roles.executor.run_traces import RunTraces
+from tickwise.roles.executor.secret_values import SecretValues
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.settlement import RunReports, RunSettlement
 from tickwise.roles.executor.start_records import StartRecords
@@ -80,11 +82,12 @@ class Executor(Service):
         signing: ResultsSigning | None = None,
         tracer: Tracer | None = None,
         issuer: TokenIssuer | None = None,
+        secrets: Mapping[str, SecretProvider] | None = None,
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker. `tracer` records the spans of attempts. `issuer` signs the
-        identity tokens of runs."""
+        outcomes that go through the broker. `tracer` records the spans of attempts. `issuer` signs the identity tokens
+        of runs. `secrets`: the providers of secrets, by name; the executor closes them."""
         super().__init__()
         self._store = store
         self._signals = signals
@@ -105,6 +108,7 @@ class Executor(Service):
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
         self._tracer = tracer
+        self._providers = secrets or {}
         self._traces = None if tracer is None else RunTraces(tracer, self._lease)
         self._circuits = None if incidents is None else CircuitRecord(incidents)
         # Each group needs the groups before it.
@@ -205,6 +209,14 @@ class Executor(Service):
             traces=self._traces,
             tokens=self._tokens,
         )
+        self._secrets = SecretValues(
+            self._providers,
+            clock=clock,
+            time=time,
+            held_runs=held_runs,
+            starter=self._starter,
+            settlement=self._settlement,
+        )
         self._admission = Admission(
             time=time,
             lease=lease,
@@ -212,6 +224,7 @@ class Executor(Service):
             held_runs=held_runs,
             capacities=self._capacities,
             starter=self._starter,
+            secrets=self._secrets,
             settlement=self._settlement,
             outbox=self._outbox,
             telemetry=telemetry,
@@ -371,6 +384,7 @@ class Executor(Service):
         finally:
             # Heartbeats go on until here.
             self._starter.stop()
+            await self._secrets.stop()
             if self._hinting is not None:
                 await self._hinting.stop()
             await super().stop()

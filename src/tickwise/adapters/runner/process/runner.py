@@ -126,6 +126,7 @@ from tickwise.adapters.runner.process.warm.zygote import WarmRequest, Zygote
 from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
+from tickwise.adapters.runner.secret_values import has_secret_files, variables_of, write_secret_files
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
@@ -402,7 +403,7 @@ class ProcessRunner(FolderRunner):
     async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
         """Store the files that a task left, and say so at the end of its output."""
         run_id, number = attempt.assignment.run_id, attempt.assignment.attempt
-        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread)
+        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread, attempt.sink.forms)
         note = await keeper.keep(folder / WORK, found, self._uid_of(attempt), attempt.hurry)
         begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
         attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
@@ -454,6 +455,7 @@ class ProcessRunner(FolderRunner):
         work = folder / WORK
         work.mkdir()
         write_files(text.files, work)
+        write_secret_files(assignment, folder)
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
         task = assignment.task
@@ -467,7 +469,7 @@ class ProcessRunner(FolderRunner):
             if assignment.confinement.isolation is Isolation.PROCESS:
                 warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
-        environment |= temporary_folder(folder, assignment.limits) | task.get("env", {})
+        environment |= temporary_folder(folder, assignment.limits) | variables_of(assignment, folder)
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
@@ -565,7 +567,7 @@ class ProcessRunner(FolderRunner):
     ) -> Spawned | TaskEnd | None:
         """By a parent, if the task needs no more than a start: no other user, no limits, no files. None: by itself."""
         assignment, task = attempt.assignment, attempt.assignment.task
-        if self._users is not None or not assignment.limits.is_free or text.files:
+        if self._users is not None or not assignment.limits.is_free or text.files or has_secret_files(assignment):
             return None
         if assignment.confinement.isolation is not Isolation.PROCESS:
             return None
@@ -585,7 +587,7 @@ class ProcessRunner(FolderRunner):
         number = self._folder.marks.attempt(next(self._counts))
         program = program_of(assignment, folder, text, python=interpreter, number=None)
         work = task.get("directory") or f"{folder}/{WORK}"
-        environment = environment | task.get("env", {}) | context_environment(assignment, folder)
+        environment = environment | variables_of(assignment, folder) | context_environment(assignment, folder)
         place = TaskPlace(str(folder), str(program.script or ""), work, number)
         try:
             if zygote is None:
