@@ -93,7 +93,7 @@ class TestEnvironment(SecretProviderContract):
         return EnvironmentSecrets(["alpha=TEAM_ALPHA_", "beta=TEAM_BETA_"])
 
     async def put(self, namespace: str, name: str, value: bytes) -> str:
-        self.patched.setitem(os.environb, f"TEAM_{namespace.upper()}_{name}".encode(), value)  # type: ignore[misc]
+        self.patched.setitem(os.environb, f"TEAM_{namespace.upper()}_{name}".encode(), value)
         return name
 
 

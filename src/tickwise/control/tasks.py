@@ -28,11 +28,11 @@ from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Invalid, Malformed, NotFound
 from tickwise.domain.masking import MASK, restored
-from tickwise.domain.secrets.places import check_references
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.scripts.coding import source_bytes, source_text
 from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
+from tickwise.domain.secrets.places import check_references
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits

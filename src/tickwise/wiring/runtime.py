@@ -77,6 +77,7 @@ from tickwise.wiring.keys.identity_issuer import make_issuer
 from tickwise.wiring.keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.secret_providers import further_providers
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
@@ -445,7 +446,9 @@ def make_executor(runtime: Runtime) -> Service:
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
         issuer=runtime.issuer,
         tracer=runtime.tracer,
-        secrets=secret_providers(runtime.store.secrets, runtime.sealer),
+        secrets=secret_providers(
+            runtime.store.secrets, runtime.sealer, further_providers(settings, runtime.clock, runtime.issuer)
+        ),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,

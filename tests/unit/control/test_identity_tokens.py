@@ -97,9 +97,9 @@ async def test_what_cannot_be_is_refused_with_its_place(body: dict[str, Any], po
     async with house() as made:
         answer = await create(made, **body)
         assert 422 == answer.status_code, answer.text
-        (error,) = answer.json()["errors"]
-        assert error["pointer"].startswith(pointer)
-        assert words in error["detail"]
+        problem = answer.json()
+        assert problem["pointer"].startswith(pointer), problem
+        assert words in problem["detail"]
 
 
 async def test_an_edit_of_a_key_to_the_id_of_another_job_is_refused() -> None:

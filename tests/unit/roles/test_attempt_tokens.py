@@ -98,7 +98,7 @@ async def test_a_run_that_is_cancelled_while_its_token_is_signed_never_begins() 
     await settled(rig)
     assert [] == rig.runner.launched
     assert job.run_id is not None
-    await rig.store.runs.cancel([RunCancel("default", job.run_id, "ada", 0.0)])
+    await rig.store.runs.move(RunCancel("default", job.run_id, "ada"))
     await settled(rig)
     signer.gate.set()
     await settled(rig)

@@ -181,6 +181,8 @@ class SlotRunner:
         attempt = self._attempts.get(run_id)
         if attempt is not None:
             attempt.assignment = attempt.assignment._replace(identity_token=token)
+            if attempt.sink.forms is not None:
+                attempt.sink.forms.add(token.encode())
             self.hand_over_token(attempt, token)
 
     def hand_over_token(self, attempt: Attempt, token: str) -> None:

@@ -201,14 +201,13 @@ def _checked_paths(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
 
 def _check_auth(settings: VaultSettings, issuer: TokenIssuer | None) -> None:
     """Raises `Misconfigured` if a setting of the sign-in is missing."""
-    needed = {
-        "token": {"secrets_vault_token_file": settings.token_file},
-        "approle": {
-            "secrets_vault_role": settings.role,
-            "secrets_vault_secret_id_file": settings.secret_id_file,
-        },
-        "identity": {"secrets_vault_role": settings.role, "identity_issuer": issuer and issuer.issuer},
-    }[settings.auth]
+    needed: dict[str, object] = {"secrets_vault_role": settings.role}
+    if settings.auth == "token":
+        needed = {"secrets_vault_token_file": settings.token_file}
+    elif settings.auth == "approle":
+        needed["secrets_vault_secret_id_file"] = settings.secret_id_file
+    else:
+        needed["identity_issuer"] = issuer and issuer.issuer
     lacking = [name for name, value in needed.items() if not value]
     if lacking:
         raise Misconfigured(

@@ -18,7 +18,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.confining import Confined, check_run_as, reconfine
-from tickwise.control.jobs.identity import with_identity
+from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
@@ -252,10 +252,8 @@ class JobChanges:
 
     def _identified(self, row: JobRow, definition: Definition, key: str | None, kind: str) -> Definition:
         """The definition with what its identity tokens say. Raises `Invalid`."""
-        issuer = self._composer.check.issuer
-        return with_identity(
-            definition, namespace=row.namespace, job_id=row.job_id, key=key or None, kind=kind, issuer=issuer
-        )
+        facts = JobFacts(row.namespace, row.job_id, key or None, kind)
+        return with_identity(definition, facts, self._composer.check.issuer)
 
     def _changed(self, change: JobChange) -> None:
         """Announce a stored change."""

@@ -20,15 +20,15 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
-from tickwise.control.jobs.identity import with_identity
+from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
 from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, resolve
 from tickwise.control.jobs.scene import Scene
 from tickwise.control.jobs.successors import successors
-from tickwise.control.tasks import TaskCheck
 from tickwise.control.secrets.named import warnings_of
+from tickwise.control.tasks import TaskCheck
 from tickwise.documents.definition import Definition, encode_definition, trace_fields
 from tickwise.domain.audit import Source
 from tickwise.domain.model import DEFAULT_QUEUE, Principal, time_id
@@ -75,8 +75,8 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
         passing = (*passing, *warnings_of(bytes(task.text), scene.missing_secrets))
     definition = _definition(when, resolved, lasting, fields)
     if body.identity_token:
-        given = {"namespace": who.namespace, "job_id": job_id, "key": body.key or None, "kind": task.kind}
-        definition = with_identity(definition, **given, issuer=check.issuer)
+        facts = JobFacts(who.namespace, job_id, body.key or None, task.kind)
+        definition = with_identity(definition, facts, check.issuer)
     return Composed(
         NewJob(
             job_id=job_id,

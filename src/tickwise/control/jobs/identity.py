@@ -9,7 +9,7 @@ The key of the job stands in its definition because executors read no job: the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 from uuid import UUID
 
 import msgspec
@@ -31,22 +31,30 @@ def checked_token(said: IdentityToken | None) -> IdentityToken | None:
     return None if said is None else msgspec.structs.replace(said, audience=checked_audience(said.audience))
 
 
-def with_identity(
-    definition: Definition, *, namespace: str, job_id: UUID, key: str | None, kind: str, issuer: TokenIssuer | None
-) -> Definition:
+class JobFacts(NamedTuple):
+    """The facts of a job that decide about its tokens."""
+
+    namespace: str
+    job_id: UUID
+    key: str | None
+    kind: str
+    """Of its task."""
+
+
+def with_identity(definition: Definition, job: JobFacts, issuer: TokenIssuer | None) -> Definition:
     """The definition with the key that its tokens name. Raises `Invalid` if the job can have no token."""
     if definition.identity_token is None:
         return definition if definition.job_key is None else msgspec.structs.replace(definition, job_key=None)
-    if kind == WITHOUT:
+    if job.kind == WITHOUT:
         _refuse(
             "a function runs in a process that it shares with others, so it has no identity token; write the task as a "
             "script, a command or an http call"
         )
-    refusal = NO_ISSUER if issuer is None else issuer.refusal(namespace)
+    refusal = NO_ISSUER if issuer is None else issuer.refusal(job.namespace)
     if refusal is not None:
         _refuse(refusal)
-    check_subject(namespace, job_id, key)
-    return definition if definition.job_key == key else msgspec.structs.replace(definition, job_key=key)
+    check_subject(job.namespace, job.job_id, job.key)
+    return definition if definition.job_key == job.key else msgspec.structs.replace(definition, job_key=job.key)
 
 
 async def make_ready(bodies: Sequence[JobBody], namespace: str, issuer: TokenIssuer | None) -> None:

@@ -34,11 +34,53 @@ LINES_MOST: Final = 256
 ESCAPED_BYTES: Final = 64 << 10
 """The beginning of a value whose escaped forms are known: to make them takes 0.2 µs a byte."""
 COMMON: Final = frozenset(
-    """
-    admin administrator changeme debug default demo dev development disabled enabled error example false guest hello
-    http https info localhost main master none null passwd password postgres private prod production public root secret
-    service staging system test token true undefined unknown user username value warning world
-    """.split()
+    [
+        "admin",
+        "administrator",
+        "changeme",
+        "debug",
+        "default",
+        "demo",
+        "dev",
+        "development",
+        "disabled",
+        "enabled",
+        "error",
+        "example",
+        "false",
+        "guest",
+        "hello",
+        "http",
+        "https",
+        "info",
+        "localhost",
+        "main",
+        "master",
+        "none",
+        "null",
+        "passwd",
+        "password",
+        "postgres",
+        "private",
+        "prod",
+        "production",
+        "public",
+        "root",
+        "secret",
+        "service",
+        "staging",
+        "system",
+        "test",
+        "token",
+        "true",
+        "undefined",
+        "unknown",
+        "user",
+        "username",
+        "value",
+        "warning",
+        "world",
+    ]
 )
 """Values that are words of ordinary outputs."""
 
@@ -169,6 +211,11 @@ class SecretForms:
         found = dict.fromkeys(form for value in self._values for form in forms_of(value))
         # A form that has another one in it is found with that one, but for what is beside it.
         return [_form(whole) for whole in found]
+
+    def add(self, value: bytes) -> None:
+        """Mask this value too, from now on."""
+        self._values = (*self._values, value)
+        self.__dict__.pop("_forms", None)
 
     def masked(self, content: bytes) -> bytes:
         """A whole text with the values masked."""

@@ -510,7 +510,6 @@ class ProcessRunner(FolderRunner):
         return environment
 
     def user_of(self, assignment: Assignment) -> TaskUser | None:
-        """The user that a task runs as; None: the executor's own."""
         named = self._named.of(assignment)
         return named if named is not None or self._users is None else self._users.of(assignment.namespace)
 

@@ -37,7 +37,7 @@ AGAIN_SECONDS: Final = 10.0
 
 logger = structlog.get_logger("tickwise.executor")
 
-type Answer = bytes | SecretFault
+Answer = bytes | SecretFault
 
 
 class HiddenValues(dict[str, bytes]):

@@ -56,17 +56,21 @@ class IdentityKeysContract(StoreContract):
         assert 1 == len(await store.identity_keys.find())
 
     async def test_a_key_stays_until_its_last_token_is_over(self, store: Store) -> None:
-        """It goes with the next addition after that, and those of other algorithms stay."""
-        keys, late = store.identity_keys, {"signs_in_seconds": 0.0, "published_seconds": 3_600.0}
-        await keys.add(key("e", "EdDSA"), newest=None, **late)
-        await keys.add(key("a"), newest=None, **late)
-        await keys.add(key("b"), newest="a", signs_in_seconds=-3_500.0, published_seconds=3_600.0)
-        assert ["e", "b", "a"] == [each.key_id for each in await keys.find()]
-        # `a` signs by its time, and `b` began before it.
-        await keys.add(key("c"), newest="a", signs_in_seconds=1.0, published_seconds=3_600.0)
-        assert {"e", "a", "b", "c"} == {each.key_id for each in await keys.find()}
-        await keys.add(key("d"), newest="c", signs_in_seconds=2.0, published_seconds=1.0)
-        assert {"e", "a", "c", "d"} == {each.key_id for each in await keys.find()}
+        """It goes with an addition after that: counted from when another one of its algorithm began to sign."""
+        keys = store.identity_keys
+
+        async def add(name: str, newest: str | None, signs_in: float, algorithm: str = "RS256") -> list[str]:
+            assert await keys.add(
+                key(name, algorithm), newest=newest, signs_in_seconds=signs_in, published_seconds=3_600.0
+            )
+            return [each.key_id for each in await keys.find() if each.algorithm == algorithm]
+
+        assert ["a"] == await add("a", None, -10_000.0)
+        assert ["a", "b"] == await add("b", "a", -100.0)
+        assert ["a", "b", "c"] == await add("c", "b", 900.0)
+        assert ["x"] == await add("x", None, -10_000.0, "EdDSA")
+        assert ["y"] == await add("y", "x", -5_000.0, "EdDSA")
+        assert ["y", "z"] == await add("z", "y", 900.0, "EdDSA")
 
     async def test_without_time_the_others_of_its_algorithm_go_at_once(self, store: Store) -> None:
         """For a key in wrong hands."""
