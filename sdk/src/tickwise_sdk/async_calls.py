@@ -201,6 +201,7 @@ class AsyncCalls(AsyncFrame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -234,6 +235,9 @@ class AsyncCalls(AsyncFrame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -305,6 +309,7 @@ class AsyncCalls(AsyncFrame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -338,6 +343,9 @@ class AsyncCalls(AsyncFrame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -694,6 +702,23 @@ class AsyncCalls(AsyncFrame):
     async def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = (await self.request("GET", "/executors")).body
+        return answer
+
+    async def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = (await self.request("GET", "/identity-keys")).body
+        return answer
+
+    async def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = (
+            await self.request(
+                "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+            )
+        ).body
         return answer
 
     async def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:
@@ -1508,6 +1533,51 @@ class AsyncCalls(AsyncFrame):
         """Remove a saved view."""
         answer: types.SavedViewGone = (
             await self.request("DELETE", "/saved-views", query={"list": list_, "name": name, "shared": shared})
+        ).body
+        return answer
+
+    def list_secrets(self, *, limit: int | None = None) -> AsyncIterator[types.SecretView]:
+        """The secrets of the namespace by name, without their values."""
+        return self.items("/secrets", query={"limit": limit})
+
+    async def put_secret(
+        self, name: str, body: types.SecretBody, *, if_match: str | None = None
+    ) -> types.SecretDetailView:
+        """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
+        start from now on get the new value. Of versions before, the record stays, and the value is erased."""
+        answer: types.SecretDetailView = (
+            await self.request("PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match}))
+        ).body
+        return answer
+
+    async def get_secret(self, name: str) -> types.SecretDetailView:
+        """One secret with the records of its versions, without a value."""
+        answer: types.SecretDetailView = (await self.request("GET", f"/secrets/{safe(name)}")).body
+        return answer
+
+    async def delete_secret(self, name: str, *, if_match: str | None = None) -> types.SecretDetailView:
+        """Remove a secret with all of its versions. Tasks that name it fail at their next start."""
+        answer: types.SecretDetailView = (
+            await self.request("DELETE", f"/secrets/{safe(name)}", headers=given({"If-Match": if_match}))
+        ).body
+        return answer
+
+    async def get_secret_keys(self) -> types.SecretKeysView:
+        """The keys of the installation, the number of secrets under each, and secrets whose key is lost. Of all
+        namespaces: for administrators of the installation."""
+        answer: types.SecretKeysView = (await self.request("GET", "/secrets:keys")).body
+        return answer
+
+    async def rewrap_secrets(
+        self, body: types.RewrapBody | None = None, *, idempotency_key: str | None = None
+    ) -> types.RewrapView:
+        """One step of a rotation: wrap the data keys of the next secrets by the newest key. Of all namespaces: for
+        administrators of the installation. Repeat it until `next` is null. A rotation that broke off is begun anew,
+        and passes over what is done."""
+        answer: types.RewrapView = (
+            await self.request(
+                "POST", "/secrets:rewrap", body=body, headers=given({"Idempotency-Key": idempotency_key})
+            )
         ).body
         return answer
 

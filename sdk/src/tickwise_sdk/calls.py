@@ -180,6 +180,7 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -213,6 +214,9 @@ class Calls(Frame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -284,6 +288,7 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -317,6 +322,9 @@ class Calls(Frame):
             "run.postponed",
             "run.requested",
             "run.skipped",
+            "secret.removed",
+            "secret.rewrapped",
+            "secret.set",
             "status_page.added",
             "status_page.changed",
             "status_page.removed",
@@ -639,6 +647,21 @@ class Calls(Frame):
     def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = self.request("GET", "/executors").body
+        return answer
+
+    def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = self.request("GET", "/identity-keys").body
+        return answer
+
+    def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = self.request(
+            "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+        ).body
         return answer
 
     def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:
@@ -1397,6 +1420,47 @@ class Calls(Frame):
         """Remove a saved view."""
         answer: types.SavedViewGone = self.request(
             "DELETE", "/saved-views", query={"list": list_, "name": name, "shared": shared}
+        ).body
+        return answer
+
+    def list_secrets(self, *, limit: int | None = None) -> Iterator[types.SecretView]:
+        """The secrets of the namespace by name, without their values."""
+        return self.items("/secrets", query={"limit": limit})
+
+    def put_secret(self, name: str, body: types.SecretBody, *, if_match: str | None = None) -> types.SecretDetailView:
+        """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
+        start from now on get the new value. Of versions before, the record stays, and the value is erased."""
+        answer: types.SecretDetailView = self.request(
+            "PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match})
+        ).body
+        return answer
+
+    def get_secret(self, name: str) -> types.SecretDetailView:
+        """One secret with the records of its versions, without a value."""
+        answer: types.SecretDetailView = self.request("GET", f"/secrets/{safe(name)}").body
+        return answer
+
+    def delete_secret(self, name: str, *, if_match: str | None = None) -> types.SecretDetailView:
+        """Remove a secret with all of its versions. Tasks that name it fail at their next start."""
+        answer: types.SecretDetailView = self.request(
+            "DELETE", f"/secrets/{safe(name)}", headers=given({"If-Match": if_match})
+        ).body
+        return answer
+
+    def get_secret_keys(self) -> types.SecretKeysView:
+        """The keys of the installation, the number of secrets under each, and secrets whose key is lost. Of all
+        namespaces: for administrators of the installation."""
+        answer: types.SecretKeysView = self.request("GET", "/secrets:keys").body
+        return answer
+
+    def rewrap_secrets(
+        self, body: types.RewrapBody | None = None, *, idempotency_key: str | None = None
+    ) -> types.RewrapView:
+        """One step of a rotation: wrap the data keys of the next secrets by the newest key. Of all namespaces: for
+        administrators of the installation. Repeat it until `next` is null. A rotation that broke off is begun anew,
+        and passes over what is done."""
+        answer: types.RewrapView = self.request(
+            "POST", "/secrets:rewrap", body=body, headers=given({"Idempotency-Key": idempotency_key})
         ).body
         return answer
 
