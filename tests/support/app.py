@@ -18,6 +18,8 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.app import create_app
@@ -35,6 +37,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.identity.tokens import TokenIssuer
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
@@ -117,6 +120,7 @@ async def world(
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
     issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
+    sealer: EnvelopeSealer | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -137,6 +141,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
+                sealer=sealer or EnvelopeSealing([LocalKey(bytes(range(32)))], clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},

@@ -184,6 +184,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
+        "secrets": CommandEntry(
+            "secrets", "secrets", "Set, list and remove secrets, and rotate the key that encrypts them."
+        ),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
         "identity-keys": CommandEntry(
             "access.identity_keys", "identity_keys", "Look at the keys of identity tokens, and rotate them."

@@ -1,8 +1,8 @@
-"""`/secrets`: set, list and remove secrets of our own store, and rotate the installation's key. No answer has a value."""
+"""`/secrets`: set, list and remove secrets, and rotate the installation's key. No answer has a value."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -209,7 +209,7 @@ def _place(cursor: str | None) -> SecretPlace | None:
     return SecretPlace(namespace, name)
 
 
-def _fields(call: Call, row: SecretRow) -> dict[str, object]:
+def _fields(call: Call, row: SecretRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "version": row.version,
@@ -227,7 +227,7 @@ def _details(call: Call, found: SecretDetails) -> SecretDetailView:
         SecretVersionView(version=each.version, set_at=time_of(each.set_at), set_by=each.set_by)
         for each in found.versions
     ]
-    return SecretDetailView(**_fields(call, found.row), versions=versions)  # type: ignore[arg-type]  # fields of a base
+    return SecretDetailView(**_fields(call, found.row), versions=versions)
 
 
 SECRETS: Final = (
