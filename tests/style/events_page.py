@@ -26,6 +26,9 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "identity_key_rotated": "An administrator had another key made that signs identity tokens.",
+    "identity_token_not_renewed": "The identity token of a task that goes on could not be renewed: `detail` says why. "
+    "It is tried again each 10 seconds; the one that the task has works for a third of its life yet.",
     "secrets_key_command_failed": "The command of `secrets_key_command` ended a call (`verb`) with another status than 0; "
     "`words` is the end of what it wrote to its error output. Secrets cannot be set meanwhile, and tasks that name some "
     "are tried again.",

@@ -83,6 +83,10 @@ REASONS = {
     "file_limit": "It kept more files in its work folder than its `limits.files`.",
     "http_error": "No answer: no connection, a broken one, no such host.",
     "http_status": "The answer's status was not expected.",
+    "identity_token_missing": "Its identity token cannot be signed here for now, so the run went back unstarted "
+    "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
+    "identity_token_refused": "It can have no identity token as the settings of this executor are "
+    "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
     "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
     "that of a virtual environment that was deleted. There is no retry.",
     "interpreter_unusable": "Its interpreter is no Python, or a broken one. There is no retry.",

@@ -36,6 +36,7 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import NewNamespace
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
@@ -118,11 +119,13 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
+    issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
     sealer: EnvelopeSealer | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it. `address` is the client's. An answer that is not as the API describes it fails the test that asked for it."""
+    it. `address` is the client's, `issuer` makes that of identity tokens. An answer that is
+    not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -151,6 +154,7 @@ async def world(
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
             settings=settings,
+            issuer=None if issuer is None else issuer(store, clock),
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

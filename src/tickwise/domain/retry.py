@@ -32,6 +32,10 @@ CRASHES_MAX: Final = 3
 """A run whose recorded starts were lost with their executor this often is quarantined: `FAILED`, reason `poison`."""
 CIRCUIT_OPEN: Final = "circuit_open"
 """The host that its task calls keeps failing, so it was given back before it began."""
+TOKEN_MISSING: Final = "identity_token_missing"
+"""Its identity token cannot be signed for now, so it was given back before it began."""
+TOKEN_REFUSED: Final = "identity_token_refused"
+"""It can have no identity token as the settings are."""
 RETRY_AFTER_MOST_SECONDS: Final = 86_400.0
 """The longest that a task may put its own retry off."""
 MAX_RULES: Final = 100
@@ -46,14 +50,14 @@ _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing",
         "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "secrets_away",
-        "starter_lost", "unknown_function", "unknown_outcome",
+        "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
         "address_refused", "cpu_limit", "crashed", "directory_missing", "disk_limit", "error", "exit_code",
-        "file_limit", "http_error", "http_status", "interpreter_missing", "interpreter_unusable", "invalid",
-        "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
+        "file_limit", "http_error", "http_status", TOKEN_REFUSED, "interpreter_missing", "interpreter_unusable",
+        "invalid", "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
         "python_too_old", "result", "run_as_refused", "run_as_unknown", "secret_missing", "signal", "timeout",
         "unkillable",
     )

@@ -6,7 +6,7 @@ files, environment, …  each if a setting of it is set
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tickwise.adapters.secrets.own import OwnSecrets
 from tickwise.ports.sealing import EnvelopeSealer
@@ -14,10 +14,11 @@ from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.store.secrets import SealedSecrets
 
 
-def secret_providers(store: SealedSecrets, sealer: EnvelopeSealer) -> Mapping[str, SecretProvider]:
-    """The providers of an executor, by name. The executor closes them."""
-    own = OwnSecrets(store, sealer)
-    return {own.name: own}
+def secret_providers(
+    store: SealedSecrets, sealer: EnvelopeSealer, further: Iterable[SecretProvider] = ()
+) -> Mapping[str, SecretProvider]:
+    """The providers of an executor, by name: our own store, and further ones. The executor closes them."""
+    return {each.name: each for each in (OwnSecrets(store, sealer), *further)}
 
 
 def provider_names() -> Collection[str] | None:

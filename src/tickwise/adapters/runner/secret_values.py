@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from tickwise.adapters.runner.identity_file import hidden_texts
 from tickwise.domain.errors import Invalid
 from tickwise.domain.secrets.output_masking import SecretForms, maskable
 from tickwise.domain.secrets.references import Injection, SecretReference, read_reference
@@ -81,10 +82,9 @@ def _reference(text: str) -> SecretReference | None:
 
 
 def forms_for(assignment: Assignment) -> SecretForms | None:
-    """The forms of its secrets, its identity token among them; None: it has none."""
-    if assignment.identity_token is not None:
-        return SecretForms([*assignment.secrets.values(), assignment.identity_token.encode()])
-    return SecretForms(assignment.secrets.values()) if assignment.secrets else None
+    """The forms of its secrets and of its identity token; None: it has none."""
+    hidden = (*assignment.secrets.values(), *hidden_texts(assignment))
+    return SecretForms(hidden) if hidden else None
 
 
 def notes_on(assignment: Assignment) -> str:

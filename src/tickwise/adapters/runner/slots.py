@@ -11,6 +11,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from uuid import UUID
 
 from tickwise.adapters.runner.output import OutputSink
@@ -39,6 +40,8 @@ class Attempt:
         self._patience_until = math.inf
         """On the loop's clock. (Not every loop's handles can tell.)"""
         self.task: asyncio.Task[None] | None = None
+        self.folder: Path | None = None
+        """Its own, once that is known; only of processes."""
 
     def end_early(self, reason: str, grace_seconds: float) -> None:
         """Ask it to end. Only the first reason counts, and of all graces the one that is over first."""
@@ -172,6 +175,18 @@ class SlotRunner:
             self._release(attempt)
         else:
             attempt.end_early("cancelled", grace_seconds)
+
+    def renew_identity_token(self, run_id: UUID, token: str) -> None:
+        """See `RenewingRunner`. An attempt that still waits begins with this one."""
+        attempt = self._attempts.get(run_id)
+        if attempt is not None:
+            attempt.assignment = attempt.assignment._replace(identity_token=token)
+            if attempt.sink.forms is not None:
+                attempt.sink.forms.add(token.encode())
+            self.hand_over_token(attempt, token)
+
+    def hand_over_token(self, attempt: Attempt, token: str) -> None:
+        """Let the task of an attempt find this token, if it has begun and can find another one."""
 
     def release_waiting(self) -> None:
         while self._waiting:

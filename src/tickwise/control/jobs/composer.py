@@ -15,6 +15,7 @@ from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, compose
+from tickwise.control.jobs.identity import make_ready
 from tickwise.control.jobs.named_secrets import may_be_told, missing_secrets
 from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
 from tickwise.control.jobs.resolving import TASK_MISSING
@@ -39,7 +40,7 @@ class JobComposer:
 
     def _usual_scene(self, who: Principal, body: JobBody) -> Scene | None:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
-        if body.task_id or body.calendars or body.then or body.on_failure or body.notify:
+        if body.task_id or body.calendars or body.then or body.on_failure or body.notify or body.identity_token:
             return None
         if body.task is not UNSET:
             task = bytes(body.task)
@@ -72,6 +73,7 @@ class JobComposer:
         ]
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         following = following.told_to(who.within)
+        await make_ready(bodies, who.namespace, self.check.issuer)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
         floor = await self._context.floors.of(who.namespace)
         known = Scene(now, tasks, serving, calendars, following, channels)

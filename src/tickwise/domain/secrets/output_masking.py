@@ -243,6 +243,11 @@ class SecretForms:
     def _groups(self) -> Sequence[_Group]:
         return _groups(self._forms)
 
+    def add(self, value: bytes) -> None:
+        """Mask this value too, from now on."""
+        self._values = (*self._values, value)
+        self.__dict__.pop("_forms", None)
+
     def masked(self, content: bytes) -> bytes:
         """A whole text with the values masked."""
         stream = MaskedStream(self)

@@ -18,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.documents.definition import Limits, Work, decode_work
+from tickwise.domain.accounts.identity_tokens import TokenWish
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
@@ -73,6 +74,8 @@ class Body(NamedTuple):
     """The counted capacities that it holds from its claim until its task is dead; None: none."""
     secrets: tuple[str, ...] = ()
     """The references to secrets in its task."""
+    token_wish: TokenWish | None = None
+    """The identity token that each attempt gets; None: none."""
 
 
 def read_body(text: str) -> Body:
@@ -96,7 +99,8 @@ def _read(text: str) -> Body:
     flags = (guarded, bool(work.retry.on.error), _confinement_of(work), bool(work.then), waited_for)
     demand = demand_of(work.resources, limits.memory_bytes)
     secrets = references_in(work.task) if SECRET in text else ()  # a text without the word holds none
-    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand, secrets))
+    wish = None if work.identity_token is None else work.identity_token.wish(work.job_key)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand, secrets, wish))
 
 
 def _confinement_of(work: Work) -> Confinement:

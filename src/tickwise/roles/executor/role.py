@@ -25,6 +25,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import WarmingRunner
 from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.signals import Signals, Topic
@@ -38,6 +39,7 @@ from tickwise.roles.executor.claim_hints import Hinting
 from tickwise.roles.executor.claim_loop import ClaimLoop
 from tickwise.roles.executor.departure import Departure
 from tickwise.roles.executor.held_runs import HeldRuns
+from tickwise.roles.executor.identity import AttemptTokens
 from tickwise.roles.executor.lease import Lease, LeaseWatchers
 from tickwise.roles.executor.lease_watch import LeaseWatch
 from tickwise.roles.executor.ledger import CapacityLedger
@@ -79,12 +81,13 @@ class Executor(Service):
         watchers: LeaseWatchers | None = None,
         signing: ResultsSigning | None = None,
         tracer: Tracer | None = None,
+        issuer: TokenIssuer | None = None,
         secrets: Mapping[str, SecretProvider] | None = None,
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker. `tracer` records the spans of attempts. `secrets`: the providers of
-        secrets, by name; the executor closes them."""
+        outcomes that go through the broker. `tracer` records the spans of attempts. `issuer` signs the identity tokens
+        of runs. `secrets`: the providers of secrets, by name; the executor closes them."""
         super().__init__()
         self._store = store
         self._signals = signals
@@ -96,6 +99,7 @@ class Executor(Service):
         self._claim_wake = self._rings if broker is None else asyncio.Event()
         self._ledger = CapacityLedger(settings.capacities, clock=clock, wake=self._claim_wake)
         self._held_runs = HeldRuns(self._ledger)
+        self._tokens = AttemptTokens(issuer, clock=clock, held_runs=self._held_runs)
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=self._held_runs.live.__contains__)
         self._time = StoreClock(clock)
         self._lease = Lease(clock, settings.lease_seconds, doubted=self._beat_wake, watchers=watchers)
@@ -203,6 +207,7 @@ class Executor(Service):
             settlement=self._settlement,
             run_log=self._run_log,
             traces=self._traces,
+            tokens=self._tokens,
         )
         self._secrets = SecretValues(
             self._providers,
@@ -316,6 +321,7 @@ class Executor(Service):
             Loop("lease", self._lease_watch.watch, clock),
             Loop("compare", self._reconciliation.compare, clock, self._reconciliation.wake),
             Loop("hold", self._starter.launch_due, clock, self._starter.changed),
+            Loop("identity", self._tokens.step, clock, self._tokens.changed),
             Loop("starts", self._starts.send, clock, self._starts.more),
             Loop("finish", self._outbox.send, clock, self._outbox.more),
             Loop("claim", self._claim_loop.step, clock, self._claim_wake),

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
-from tickwise.adapters.runner.calls.templates import PAYLOAD, Literal, Lookup, Part, parse
+from tickwise.adapters.runner.calls.templates import IDENTITY_TOKEN, PAYLOAD, Literal, Lookup, Part, parse
 from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.secrets.places import SECRET, reference_text
 from tickwise.ports.runner import NO_SECRETS
@@ -50,11 +50,13 @@ class Values:
         *,
         templates: bool = True,
         secrets: Mapping[str, bytes] = NO_SECRETS,
+        identity_token: str | None = None,
     ) -> None:
         """`payload`: JSON text. `facts`: by the names of `RUN_FACTS`. Without `templates`, texts are as they are, but
         for those that are references. `secrets`: by their references."""
         self._parts: Callable[[str], tuple[Part, ...]] = parse if templates else _as_it_is
         self._secrets = secrets
+        self._identity_token = identity_token
         self._payload = payload
         self._facts = facts
         self._decoded: tuple[Any] | None = None
@@ -174,6 +176,10 @@ class Values:
 
     def _found(self, lookup: Lookup, where: str, *, null_is_missing: bool) -> Any:
         """The value of the run, or the default. Raises `TemplateValueError`."""
+        if lookup.path[0] == IDENTITY_TOKEN:
+            if self._identity_token is None:
+                raise TemplateValueError(f"{lookup.source}: the job asks for no identity token; give it identity_token")
+            return self._identity_token
         if lookup.path[0] == SECRET:
             return self.secret(reference_text(lookup.path[1:]))
         value: Any = self._payload_value() if lookup.path[0] == PAYLOAD else self._facts

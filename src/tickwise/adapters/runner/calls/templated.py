@@ -16,7 +16,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tickwise.adapters.runner.calls.addresses import check_url
-from tickwise.adapters.runner.calls.templates import OPEN, Lookup, TemplateFault, has_templates, parse
+from tickwise.adapters.runner.calls.templates import (
+    IDENTITY_TOKEN,
+    OPEN,
+    Lookup,
+    Part,
+    TemplateFault,
+    has_templates,
+    parse,
+)
 from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.errors import Invalid
 from tickwise.domain.masking import MASK
@@ -158,6 +166,17 @@ def _texts(value: Any, pointer: str) -> Iterator[tuple[str, str, bool]]:
 
 def _parsed(text: str, pointer: str) -> Any:
     try:
-        return parse(text)
+        parts = parse(text)
     except TemplateFault as fault:
         raise Invalid(str(fault), pointer=pointer) from None
+    if not pointer.startswith("/headers/") and any(_is_token(part) for part in parts):
+        raise Invalid(
+            "an identity token stands in a header alone, as in `Authorization: Bearer {{ identity_token }}`: addresses "
+            "and bodies are kept by servers",
+            pointer=pointer,
+        )
+    return parts
+
+
+def _is_token(part: Part) -> bool:
+    return isinstance(part, Lookup) and part.path[0] == IDENTITY_TOKEN

@@ -8,6 +8,7 @@
     {{ payload."a name".0 }}            a name with other signs, in quotes as in JSON
     {{ run.id }}                        a fact of the run: `RUN_FACTS`
     {{ secret.NAME }}                   a secret; of another provider in quotes: {{ secret."vault:app/db#key" }}
+    {{ identity_token }}                the identity token of the attempt, in headers alone
     {{ payload.note | default("-") }}   in the place of a value that is not there
     {{ "{{" }}                          a text, here the two braces themselves
 
@@ -30,6 +31,7 @@ OPEN: Final = "{{"
 CLOSE: Final = "}}"
 PAYLOAD: Final = "payload"
 RUN: Final = "run"
+IDENTITY_TOKEN: Final = "identity_token"
 RUN_FACTS: Final = (
     "id", "due", "nominal", "attempt", "idempotency_key", "fencing_token", "job_id", "namespace",
 )  # fmt: skip
@@ -55,7 +57,8 @@ class Lookup:
     """A value of the run that stands in a text."""
 
     path: tuple[str, ...]
-    """`payload` and the names below it, `run` and one of `RUN_FACTS`, or `secret` and its name."""
+    """`payload` and the names below it, `run` and one of `RUN_FACTS`, `secret` and its name, or
+    `identity_token`."""
     source: str
     """As it is written, for messages."""
     has_default: bool = False
@@ -130,6 +133,8 @@ class _Reader:
         source = self._text[self._begin : self._place]
         if default is None:
             return Lookup(path, source), self._place
+        if path[0] == IDENTITY_TOKEN:
+            raise TemplateFault("an identity token has no default: without it the request is not sent")
         if path[0] == SECRET:
             raise TemplateFault("a secret has no default: without its value the request is not sent")
         return Lookup(path, source, has_default=True, default=default[0]), self._place
@@ -212,6 +217,8 @@ def _checked_path(names: list[str]) -> tuple[str, ...]:
         return tuple(names)
     if first == SECRET:
         return _checked_secret(names)
+    if names == [IDENTITY_TOKEN]:
+        return (IDENTITY_TOKEN,)
     if first != RUN:
         near = difflib.get_close_matches(first[:50], (PAYLOAD, RUN, SECRET), n=1)
         rest = ".".join(names[1:] if near else names)

@@ -33,7 +33,11 @@ def first_request(assignment: Assignment, access: HttpAccess, *, now: float) -> 
     `TemplateValueError`."""
     task = assignment.task
     values = Values(
-        assignment.payload, _facts(assignment), templates=bool(task.get(TEMPLATES)), secrets=assignment.secrets
+        assignment.payload,
+        _facts(assignment),
+        templates=bool(task.get(TEMPLATES)),
+        secrets=assignment.secrets,
+        identity_token=assignment.identity_token,
     )
     url = access.vet(check_url(_address(task, values)))
     assert host_of(str(url)) == host_of(str(URL(_origin_text(task["url"]))))

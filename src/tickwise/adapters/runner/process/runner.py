@@ -46,6 +46,7 @@ from tickwise.adapters.runner.process.faults import (
     unconfined,
     unknown_ending,
 )
+from tickwise.adapters.runner.process.identity_renewal import FolderRunner
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
 from tickwise.adapters.runner.process.outcome.task_end import TaskEnd, ending_with
@@ -127,7 +128,7 @@ from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
 from tickwise.adapters.runner.secret_values import has_secret_files, variables_of, write_secret_files
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.retry import STARTER_LOST
 from tickwise.domain.rules.confinement import Isolation
@@ -146,7 +147,7 @@ GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended task: its last process may be on its way."""
 
 
-class ProcessRunner(SlotRunner):
+class ProcessRunner(FolderRunner):
     """The runner of the kinds `python` and `shell`."""
 
     def __init__(self, settings: RunnerSettings) -> None:
@@ -315,6 +316,7 @@ class ProcessRunner(SlotRunner):
         own = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         folder = own if prepared is None else prepared.slot.folder
         remains: Path | None = folder
+        attempt.folder = folder
         try:
             try:
                 begun = None if prepared is None else await self._begin_prepared(attempt, prepared, text)
@@ -416,7 +418,7 @@ class ProcessRunner(SlotRunner):
 
     def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         fault = not_started(assignment.task, error, user=None if user is None else user.name)
         return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
@@ -460,7 +462,7 @@ class ProcessRunner(SlotRunner):
         interpreter = interpreter_of(task, python.interpreter)
         arguments = arguments_of(assignment, folder, text, number=number, python=interpreter)
         environment = self._environment(assignment, text, interpreter, python)
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         warm = None
         if text.source is not None:
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
@@ -499,7 +501,7 @@ class ProcessRunner(SlotRunner):
         """The variables around a task, without its own."""
         assert self._folder is not None
         environment = dict(self._inherited)
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
@@ -507,8 +509,7 @@ class ProcessRunner(SlotRunner):
         environment |= python.variables(environment["PATH"])
         return environment
 
-    def _user_of(self, assignment: Assignment) -> TaskUser | None:
-        """The user that a task runs as; None: the executor's own."""
+    def user_of(self, assignment: Assignment) -> TaskUser | None:
         named = self._named.of(assignment)
         return named if named is not None or self._users is None else self._users.of(assignment.namespace)
 
@@ -528,7 +529,7 @@ class ProcessRunner(SlotRunner):
         """The start of a task in a prepared sandbox; None: it starts in another way."""
         if self._prepared is None or assignment.confinement.isolation is not Isolation.SANDBOX:
             return None
-        interpreter, user = interpreter_of(assignment.task, python.interpreter), self._user_of(assignment)
+        interpreter, user = interpreter_of(assignment.task, python.interpreter), self.user_of(assignment)
         environment = self._environment(assignment, text, interpreter, python)
         return self._prepared.start_for(
             PreparedNeeds(assignment, text, interpreter, python.environment is not None, environment, user)
@@ -569,8 +570,8 @@ class ProcessRunner(SlotRunner):
             return None
         if assignment.confinement.isolation is not Isolation.PROCESS:
             return None
-        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES:
-            return None
+        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES or assignment.identity_token is not None:
+            return None  # both lie in files
         assert self._folder is not None
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)
@@ -795,5 +796,5 @@ class ProcessRunner(SlotRunner):
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:
-        user = self._user_of(attempt.assignment)
+        user = self.user_of(attempt.assignment)
         return os.geteuid() if user is None else user.uid

@@ -145,6 +145,7 @@ class PreparedStarts:
             and not needs.text.files
             and not has_secret_files(assignment)
             and len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES
+            and assignment.identity_token is None
             and assignment.task.get("directory") is None
         )
         is_named = needs.text.source is not None and not (needs.interpreter.is_own or needs.has_environment)
