@@ -142,15 +142,15 @@ class Scene:
         body = {"name": way, "schedule_type": "IMMEDIATE", "task": task, "key": way, **more}
         made = self.ask("POST", "/jobs", json=body)
         assert made.status_code == 201, made.text
-        return str(made.json()["id"])
+        return str(made.json()["job_id"])
 
     def run_of(self, job_id: str) -> dict[str, Any]:
         items = self.ask("GET", f"/jobs/{job_id}/runs").json()["items"]
-        return dict(items[0]) if items else {"state": "QUEUED"}
+        return dict(items[0]) if items else {"status": "QUEUED", "run_id": ""}
 
     def ended(self, job_id: str) -> dict[str, Any]:
         end = time.monotonic() + 120
-        while (run := self.run_of(job_id))["state"] in RUNNING:
+        while (run := self.run_of(job_id))["status"] in RUNNING:
             assert time.monotonic() < end, run
             Event().wait(0.1)
         return run
@@ -198,7 +198,7 @@ def _submit_all(scene: Scene) -> dict[str, str]:
         for end, more in (("ok", {}), ("bad", {"FAIL": "1"})):
             task = {"kind": "python", "source": SAYS, **said["task"]}
             task["env"] = {**task["env"], **more}
-            jobs[f"{way}-{end}"] = scene.submit(f"{way}-{end}", task, **fields, retry={"max_retries": 0})
+            jobs[f"{way}-{end}"] = scene.submit(f"{way}-{end}", task, **fields, max_retries=0)
     for end in ("ok", "fail"):
         task = {
             "kind": "http",
@@ -207,7 +207,7 @@ def _submit_all(scene: Scene) -> dict[str, str]:
             "headers": {"Authorization": "Bearer {{ secret.plain }}", "X-Percent": "secret:percent"},
             "body": {"quotes": "secret:quotes", "in text": "<{{ secret.lines }}>", "large": "secret:large"},
         }
-        jobs[f"http-{end}"] = scene.submit(f"http-{end}", task, retry={"max_retries": 0})
+        jobs[f"http-{end}"] = scene.submit(f"http-{end}", task, max_retries=0)
     return jobs
 
 
@@ -238,8 +238,8 @@ def said(scene: Scene) -> Scene:
     for way, job_id in jobs.items():
         run = scene.ended(job_id)
         wanted = "SUCCESS" if way.endswith("ok") else "FAILED"
-        assert run["state"] == wanted, (way, run)
-        scene.runs[way] = str(run["id"])
+        assert run["status"] == wanted, (way, run)
+        scene.runs[way] = str(run["run_id"])
     for seen in scene.echo.seen:
         for value in (WORDS[0].encode(), VALUES["large"][:40]):
             assert value in seen, "the value came where it was sent"
@@ -258,9 +258,9 @@ def test_no_answer_of_the_api_and_no_page_shows_a_value(said: Scene) -> None:
     paths = ["/jobs?limit=100", "/runs?limit=100", "/secrets", "/errors", "/audit?limit=100", "/dead-letters"]
     for way, run_id in said.runs.items():
         run = said.ask("GET", f"/runs/{run_id}").json()
-        paths += [f"/runs/{run_id}{part}" for part in ("", "/attempts", "/log", "/result", "/explain", "/artefacts")]
-        paths += [f"/jobs/{run['job_id'] if 'job_id' in run else run['job']['id']}"]
-        log = said.ask("GET", f"/runs/{run_id}/log").text
+        paths += [f"/runs/{run_id}{part}" for part in ("", "/logs", "/explain", "/artefacts")]
+        paths += [f"/jobs/{run['job_id']}{part}" for part in ("", "/status", "/runs", "/explain", "/occurrences")]
+        log = said.ask("GET", f"/runs/{run_id}/logs").text
         assert "***" in log, way
     for path in dict.fromkeys(paths):
         answer = said.ask("GET", path)
@@ -330,13 +330,13 @@ def test_no_other_process_shows_a_value(said: Scene, way: str) -> None:
     task["env"] = {**task["env"], "LINGER": "600"}
     job_id = said.submit(f"{way}-lingers", task, **fields)
     end = time.monotonic() + 60
-    while "said" not in (said.ask("GET", f"/runs/{said.run_of(job_id).get('id')}/log").text):
+    while "said" not in (said.ask("GET", f"/runs/{said.run_of(job_id)['run_id']}/logs").text):
         assert time.monotonic() < end
         Event().wait(0.1)
     try:
         hits, looked_at = [], 0
         for process in psutil.process_iter():
-            own = re.compile(rb"TICKWISE_RUN_ID=" + said.run_of(job_id)["id"].encode())
+            own = re.compile(rb"TICKWISE_RUN_ID=" + said.run_of(job_id)["run_id"].encode())
             with contextlib.suppress(OSError, psutil.Error):
                 hits += _hits(f"arguments of {process.pid}", Path(f"/proc/{process.pid}/cmdline").read_bytes())
                 environment = Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -346,5 +346,5 @@ def test_no_other_process_shows_a_value(said: Scene, way: str) -> None:
         assert looked_at > 5
         assert [] == hits
     finally:
-        said.ask("POST", f"/runs/{said.run_of(job_id)['id']}/cancel")
+        said.ask("POST", f"/runs/{said.run_of(job_id)['run_id']}/cancel")
         said.ended(job_id)

@@ -24,7 +24,7 @@ from tickwise.domain.model import Lane
 from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
 from tickwise.domain.secrets.output_masking import MASK, MaskedStream, SecretForms, forms_of
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, secret_context
-from tickwise.wiring.keys.secrets_key import make_sealer
+from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
 PIECE: Final = 64 << 10
 OUTPUT_BYTES: Final = 64 << 20
@@ -133,8 +133,8 @@ async def starting(rig: Rig) -> Round:
     rows = await connection.fetch(SQL["results"])
     await connection.close()
     taken: dict[bool, list[float]] = {True: [], False: []}
-    for place, row in enumerate(sorted(rows, key=lambda row: row["due"])[2 * WARM_UP :]):
-        taken[bool(place % 2)].append(1_000 * (float(row["result"]) - row["due"]))
+    for turn, row in enumerate(sorted(rows, key=lambda row: row["due"])[2 * WARM_UP :]):
+        taken[bool(turn % 2)].append(1_000 * (float(row["result"]) - row["due"]))
     plain, secret = median(taken[False]), median(taken[True])
     return Round(secret - plain, {"without, p50 in ms": round(plain, 3), "with, p50 in ms": round(secret, 3)})
 

@@ -33,6 +33,7 @@ from tickwise.domain.permissions import Permission
 from tickwise.domain.scripts.coding import source_bytes, source_text
 from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
 from tickwise.domain.secrets.places import check_references
+from tickwise.domain.secrets.references import PROVIDERS
 from tickwise.ports.blobs import read_script, script_key
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
@@ -95,17 +96,14 @@ class TaskCheck:
         source_bytes_most: int = MAX_SOURCE_BYTES,
         run_as_users: RunAsUsers = NO_USERS,
         issuer: TokenIssuer | None = None,
-        secret_providers: Collection[str] | None = None,
     ) -> None:
         """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know. `issuer`
-        of identity tokens; None: no job has one. `secret_providers`: the names of the providers of secrets; None:
-        executors alone know them."""
+        of identity tokens; None: no job has one."""
         self._kinds = kinds
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
         self.run_as_users = run_as_users
         self.issuer = issuer
-        self._secret_providers = secret_providers
         self._remembered: dict[bytes, CheckedTask] = {}
 
     @property
@@ -198,7 +196,7 @@ class TaskCheck:
             # A mask in the place of a secret is refused: a job would send the mask.
             normal = restored(strategy.check(said), None)
             if b"secret" in task:
-                check_references(normal, self._secret_providers)
+                check_references(normal, PROVIDERS)
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise

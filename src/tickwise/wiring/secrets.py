@@ -1,4 +1,4 @@
-"""The providers of secrets that the settings name, for executors; and their names, for the check of tasks.
+"""The providers of secrets of an executor, by the names that references have (`domain.secrets.references`).
 
 our own store          always
 files, environment, …  each if a setting of it is set
@@ -6,7 +6,7 @@ files, environment, …  each if a setting of it is set
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from tickwise.adapters.secrets.own import OwnSecrets
 from tickwise.ports.sealing import EnvelopeSealer
@@ -19,8 +19,3 @@ def secret_providers(
 ) -> Mapping[str, SecretProvider]:
     """The providers of an executor, by name: our own store, and further ones. The executor closes them."""
     return {each.name: each for each in (OwnSecrets(store, sealer), *further)}
-
-
-def provider_names() -> Collection[str] | None:
-    """The names that references may have. None: executors alone know them, so tasks are stored with any."""
-    return None

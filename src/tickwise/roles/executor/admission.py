@@ -74,7 +74,8 @@ class Admission:
         self._time.saw(rows[0].now)
         self._answered.add(rows)
         self._telemetry.claimed(len(rows))
-        by_kind, live, dying, taken = self._by_kind, self._held_runs.live, self._held_runs.dying, []
+        by_kind, live, dying = self._by_kind, self._held_runs.live, self._held_runs.dying
+        taken: list[HeldRun] = []
         naming: list[HeldRun] = []
         for claimed in rows:
             try:

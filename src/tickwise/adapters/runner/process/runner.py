@@ -586,7 +586,7 @@ class ProcessRunner(FolderRunner):
         number = self._folder.marks.attempt(next(self._counts))
         program = program_of(assignment, folder, text, python=interpreter, number=None)
         work = task.get("directory") or f"{folder}/{WORK}"
-        environment |= {**variables_of(assignment, folder), **context_environment(assignment, folder)}
+        environment = {**environment, **variables_of(assignment, folder), **context_environment(assignment, folder)}
         place = TaskPlace(str(folder), str(program.script or ""), work, number)
         try:
             if zygote is None:

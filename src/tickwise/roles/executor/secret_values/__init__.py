@@ -88,6 +88,7 @@ class SecretValues:
     async def _fetch(self, batch: Sequence[HeldRun]) -> None:
         answers = await self._answers(batch)
         ready = []
+        away: list[SecretFault] = []
         for held in batch:
             if not self._held_runs.holds(held) or held.stage is not RunStage.HOLDING:
                 continue  # it was cancelled, given back or abandoned meanwhile
@@ -96,9 +97,12 @@ class SecretValues:
             faults = {text: answer for text, answer in found.items() if isinstance(answer, SecretFault)}
             if faults:
                 self._settlement.end(held, self._ending(faults))
+                away += [fault for fault in faults.values() if fault.is_passing]
                 continue
             held.secrets = HiddenValues(found)  # type: ignore[arg-type]  # it holds no fault
             ready.append(held)
+        if away:
+            logger.warning("secrets_away", secrets=len(away), detail=away[0].detail)
         if ready:
             self._starter.take(ready)
 
@@ -149,4 +153,12 @@ class SecretValues:
         error = "; ".join(f"{text}: {fault.detail}" for text, fault in (lasting or faults).items())
         if lasting:
             return Ending(Verdict.INVALID, now, now, SECRET_MISSING, error)
-        return Ending(Verdict.UNOFFERED, now, now, SECRETS_AWAY, error, retry_after_seconds=AGAIN_SECONDS)
+        return Ending(
+            Verdict.UNOFFERED,
+            now,
+            now,
+            SECRETS_AWAY,
+            error,
+            retry_after_seconds=AGAIN_SECONDS,
+            symptoms=tuple(faults),
+        )
