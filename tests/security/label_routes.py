@@ -78,8 +78,10 @@ ABOUT: Final[dict[str, str]] = {
     "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
-        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet", "live",
-         "ready", "health"), OPEN
+        (
+            "registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet",
+            "live", "ready", "health",
+        ), OPEN
     ),
 }  # fmt: skip
 """By the name of the operation."""
