@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,9 @@ async def closing(provider: SecretProvider) -> AsyncIterator[SecretProvider]:
 
 def vault() -> VaultDouble:
     """One with a secret of each of two namespaces."""
-    entries = {f"secret/{name}/db": {"password": f"of {name}"} for name in ("alpha", "beta", "tickwise/gamma")}
+    entries: dict[str, Mapping[str, Any]] = {
+        f"secret/{name}/db": {"password": f"of {name}"} for name in ("alpha", "beta", "tickwise/gamma")
+    }
     return VaultDouble(entries=entries)
 
 

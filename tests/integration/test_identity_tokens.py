@@ -117,7 +117,7 @@ def test_a_rotation_at_once_takes_earlier_tokens_out_of_use(issuing: tuple[Local
     with pytest.raises(jwt.PyJWKClientError):
         checked(address, token)
     listed = local.tickwise("identity-keys", "list", "--json").json
-    assert [rotated["key_id"]] == [each["key_id"] for each in listed if each["algorithm"] == "RS256"]
+    assert [rotated["kid"]] == [each["kid"] for each in listed if each["algorithm"] == "RS256"]
 
 
 def test_an_eddsa_token_of_the_job_alone_is_checked_too(issuing: tuple[Local, str], tmp_path: Path) -> None:

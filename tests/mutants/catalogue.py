@@ -12,6 +12,7 @@ from typing import Final
 from tests.mutants.capacities import CAPACITIES
 from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.http_calls import HTTP_CALLS
+from tests.mutants.identity import IDENTITY
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
@@ -731,6 +732,7 @@ MUTANTS: Final = (
     ),
     *SIGNALS,
     *HTTP_CALLS,
+    *IDENTITY,
     *NOTICES,
     *ENVIRONMENTS,
     *NETWORKS,

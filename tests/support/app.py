@@ -17,6 +17,7 @@ from tests.support.kinds import builtin_kinds
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.identity.issuer import IssuerSettings, JwtIssuer
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.secrets.keys import LocalKey
 from tickwise.adapters.secrets.sealing import EnvelopeSealing
@@ -106,6 +107,14 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+def usual_issuer(store: MemoryStore, clock: Clock) -> TokenIssuer:
+    """That of identity tokens, with an address and a key of the installation."""
+    sealer = EnvelopeSealing([LocalKey(bytes(range(32)))], clock)
+    return JwtIssuer(
+        IssuerSettings("https://tickwise.example.com"), store=store.identity_keys, sealer=sealer, clock=clock
+    )
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -154,7 +163,7 @@ async def world(
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
             settings=settings,
-            issuer=None if issuer is None else issuer(store, clock),
+            issuer=(issuer or usual_issuer)(store, clock),
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -148,13 +148,13 @@ async def test_the_documents_are_there_for_anybody_and_keys_for_administrators()
         keys = await made.client.get(document["jwks_uri"].removeprefix(ISSUER), headers={"Authorization": ""})
         (key,) = keys.json()["keys"]
         assert {"kty", "n", "e", "alg", "use", "kid"} == set(key)
-        rotated = await made.client.post(f"{API}/identity-keys:rotate", json={"algorithm": "RS256"})
+        rotated = await made.client.post(f"{API}/auth/identity-keys:rotate", json={"algorithm": "RS256"})
         assert 201 == rotated.status_code, rotated.text
-        listed = (await made.client.get(f"{API}/identity-keys")).json()
-        assert [key["kid"], rotated.json()["key_id"]] == [each["key_id"] for each in listed]
+        listed = (await made.client.get(f"{API}/auth/identity-keys")).json()
+        assert [key["kid"], rotated.json()["kid"]] == [each["kid"] for each in listed]
         await made.key("a-developer-key-of-32-characters-or-more", "jobs:write", "namespaces:admin")
         bearer = {"Authorization": "Bearer a-developer-key-of-32-characters-or-more"}
-        for method, path in (("GET", f"{API}/identity-keys"), ("POST", f"{API}/identity-keys:rotate")):
+        for method, path in (("GET", f"{API}/auth/identity-keys"), ("POST", f"{API}/identity-keys:rotate")):
             refused = await made.client.request(method, path, headers=bearer, json={} if method == "POST" else None)
             assert 403 == refused.status_code, refused.text
 

@@ -1,4 +1,4 @@
-"""Identity tokens: the documents that clouds and Vault read, and `/identity-keys` for administrators."""
+"""Identity tokens: the documents that clouds and Vault read, and `/auth/identity-keys` for administrators."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class DiscoveryView(msgspec.Struct, kw_only=True):
 class IdentityKeyView(msgspec.Struct, kw_only=True):
     """A published key."""
 
-    key_id: str
-    """`kid` of the tokens that it signs."""
+    kid: str
+    """Its name in the header of the tokens that it signs."""
     algorithm: TokenAlgorithm
     created_at: Instant | None
     signs_at: Instant | None
@@ -83,7 +83,7 @@ async def key_rotate(call: Call) -> Reply:
 
 def _view(key: IdentityKey) -> IdentityKeyView:
     return IdentityKeyView(
-        key_id=key.key_id,
+        kid=key.key_id,
         algorithm=TokenAlgorithm(key.algorithm),
         created_at=time_or_none(key.created_at),
         signs_at=time_or_none(key.signs_at),
@@ -104,13 +104,14 @@ IDENTITY: Final = (
         handler=key_set_get, answers=(KeySetView,), refuses=(404, 503), answer_headers=("Cache-Control",),
     ),
     Endpoint(
-        method="GET", path=f"{API}/identity-keys", control=IdentityService.keys, name="listIdentityKeys", tag="auth",
+        method="GET", path=f"{API}/auth/identity-keys", control=IdentityService.keys, name="listIdentityKeys",
+        tag="auth",
         summary="The keys of identity tokens, for administrators of the installation.",
         handler=keys_list, answers=(list[IdentityKeyView],),
     ),
     Endpoint(
-        method="POST", path=f"{API}/identity-keys:rotate", control=IdentityService.rotate, name="rotateIdentityKey",
-        tag="auth", status=201,
+        method="POST", path=f"{API}/auth/identity-keys:rotate", control=IdentityService.rotate,
+        name="rotateIdentityKey", tag="auth", status=201,
         summary="Make another key for identity tokens.",
         description="It is published now and signs 15 minutes later, when those who check tokens have read it.",
         handler=key_rotate, body=IdentityKeyRotation, answers=(IdentityKeyView,), refuses=(409, 503),

@@ -246,7 +246,9 @@ class SecretForms:
     def add(self, value: bytes) -> None:
         """Mask this value too, from now on."""
         self._values = (*self._values, value)
-        self.__dict__.pop("_forms", None)
+        self._heads.clear()
+        for made in ("_forms", "_groups"):
+            self.__dict__.pop(made, None)
 
     def masked(self, content: bytes) -> bytes:
         """A text with the values masked. It may have been cut off: an end that is the start of a value is masked."""

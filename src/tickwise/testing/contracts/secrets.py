@@ -108,6 +108,17 @@ class SecretProviderContract(ABC):
         assert not found.is_passing
         assert "the value of beta" not in found.detail
 
+    @pytest.mark.parametrize("way", ["../beta/", "x/../../beta/", "./../beta/", "/beta/", "..\\beta\\", "%2e%2e/beta/"])
+    async def test_a_name_that_leads_to_another_namespace_has_no_value(
+        self, provider: SecretProvider, way: str
+    ) -> None:
+        """However it is written: up from its own place, and down to that of the other."""
+        name = await self.put("beta", "token", b"the value of beta")
+        wanted = WantedSecret("alpha", f"{way}{name}")
+        found = (await provider.values([wanted]))[wanted]
+        assert isinstance(found, SecretFault)
+        assert not found.is_passing
+
     @pytest.mark.parametrize("namespace", ["..", "", "beta/..", "../beta", "*", "alpha\0"])
     async def test_a_namespace_that_leads_elsewhere_has_no_value(
         self, provider: SecretProvider, namespace: str

@@ -15,9 +15,9 @@ ALGORITHMS = ("RS256", "EdDSA")
 
 @click.group("identity-keys")
 def identity_keys() -> None:
-    """Look at the keys that sign the identity tokens of runs, and rotate them. For administrators.
+    """Look at the keys of identity tokens, and rotate them.
 
-    Clouds and Vault read the public halves below the address of the installation, at
+    For administrators of the installation. Clouds and Vault read the public halves below its address, at
     /.well-known/openid-configuration.
     """
 
@@ -27,14 +27,14 @@ def identity_keys() -> None:
 @click.pass_obj
 def list_keys(session: Session) -> None:
     """List the published keys, by algorithm, the oldest first."""
-    found: list[Json] = session.client.request("GET", "/identity-keys").body
+    found: list[Json] = session.client.request("GET", "/auth/identity-keys").body
     if session.as_json:
         session.show_json(found)
         return
     seen_at = moments.now()
     rows = [
         (
-            each["key_id"],
+            each["kid"],
             each["algorithm"],
             session.age(each["created_at"], seen_at=seen_at),
             session.age(each["signs_at"], seen_at=seen_at),
@@ -62,9 +62,9 @@ def rotate(session: Session, algorithm: str, at_once: bool) -> None:
     With --at-once, all tokens that earlier keys signed are refused as soon as those who check them read the keys anew.
     """
     body: Json = {"algorithm": algorithm, "at_once": at_once}
-    made: Json = session.client.request("POST", "/identity-keys:rotate", body=body).body
+    made: Json = session.client.request("POST", "/auth/identity-keys:rotate", body=body).body
     if session.as_json:
         session.show_json(made)
         return
     when = "It signs now." if at_once else "It is published now, and signs in 15 minutes."
-    session.say(f"The key {made['key_id']} is made. {when}")
+    session.say(f"The key {made['kid']} is made. {when}")
