@@ -105,8 +105,9 @@ TRACE = ("traceparent", "tracestate")
 
 
 def test_the_stored_form_has_the_declared_fields() -> None:
-    """But for short forms, columns and the answer's own; the stored keys of limits follow from the limits."""
-    stored = set(Definition.__struct_fields__) - {"limit_key", "rate_key", "task_id"} | {"taskId"}
+    """But for short forms, columns and the answer's own; the stored keys of limits follow from the limits,
+    that of identity tokens from the key."""
+    stored = set(Definition.__struct_fields__) - {"limit_key", "rate_key", "job_key", "task_id"} | {"taskId"}
     unstored = {field.name for field in WRITTEN_FIELDS if field.reason in (ByHand.SHORT_FORM, ByHand.COLUMN)}
     assert stored == SENT - unstored | {"task_version", "warnings", "planned_at", *TRACE}
     assert set(Plan.__struct_fields__) == PREVIEWED - unstored | {"planned_at"}

@@ -12,6 +12,7 @@ from typing import Final
 from tests.mutants.capacities import CAPACITIES
 from tests.mutants.environments import ENVIRONMENTS
 from tests.mutants.http_calls import HTTP_CALLS
+from tests.mutants.identity import IDENTITY
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
@@ -733,6 +734,7 @@ MUTANTS: Final = (
     *SECRETS,
     *SIGNALS,
     *HTTP_CALLS,
+    *IDENTITY,
     *NOTICES,
     *ENVIRONMENTS,
     *NETWORKS,

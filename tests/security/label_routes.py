@@ -71,14 +71,17 @@ ABOUT: Final[dict[str, str]] = {
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
             "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
-            "describe", "metrics", "healthDetails",
+            "describe", "metrics", "healthDetails", "listIdentityKeys", "rotateIdentityKey",
         ),
         NO_JOB,
     ),
     "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
-        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready", "health"), OPEN
+        (
+            "registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet",
+            "live", "ready", "health",
+        ), OPEN
     ),
 }  # fmt: skip
 """By the name of the operation."""

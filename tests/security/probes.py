@@ -36,6 +36,7 @@ POINTS: Final = {
     11: "what travels between machines",
     12: "a task as a process of its own",
     13: "a task in a sandbox",
+    14: "values of secrets",
 }
 """The headings of the table."""
 

@@ -109,8 +109,8 @@ MEANINGS = {
     "name that.",
     "secret_masked": "`***` stands for a secret that is stored and not shown; here is none to put back, because "
     "nothing is stored yet, or the address is another one. Send the secret itself.",
-    "secrets_unsupported": "A variable of `task.env` names a secret (`secret:NAME`), and there are no secrets yet. Let "
-    "the task read it from a file that its user may read on the executor.",
+    "secret_provider_unknown": "A reference names a provider of secrets (`secret:PROVIDER:NAME`) that is not set up; "
+    "`detail` names those that are.",
     "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
     "circle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",

@@ -26,6 +26,9 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "identity_key_rotated": "An administrator had another key made that signs identity tokens.",
+    "identity_token_not_renewed": "The identity token of a task that goes on could not be renewed: `detail` says why. "
+    "It is tried again each 10 seconds; the one that the task has works for a third of its life yet.",
     "secrets_key_command_failed": "The command of `secrets_key_command` ended a call (`verb`) with another status than "
     "0; `words` is the end of what it wrote to its error output. Secrets cannot be set meanwhile, and tasks that name "
     "some are tried again.",
@@ -278,6 +281,10 @@ MEANINGS = {
     "network_proxy_lost": "The process through which sandboxes with a list of destinations reach them (`pid`) was "
     "ended. The connections of so many `runs` are broken and stay refused; the next such run begins another one. See "
     "`docs/how-to/network-policy.md`.",
+    "secrets_away": "Providers of secrets did not answer about so many `secrets`; `detail` is about the first. The "
+    "runs that name them went back, and are tried again.",
+    "secret_provider_failing": "A provider of secrets (`provider`) failed with an error of this class (`error`). The "
+    "runs that name its secrets go back, and are tried again.",
     "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "
     "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
     "`on_unknown` decides.",

@@ -83,6 +83,10 @@ REASONS = {
     "file_limit": "It kept more files in its work folder than its `limits.files`.",
     "http_error": "No answer: no connection, a broken one, no such host.",
     "http_status": "The answer's status was not expected.",
+    "identity_token_missing": "Its identity token cannot be signed here for now, so the run went back unstarted "
+    "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
+    "identity_token_refused": "It can have no identity token as the settings of this executor are "
+    "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
     "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
     "that of a virtual environment that was deleted. There is no retry.",
     "interpreter_unusable": "Its interpreter is no Python, or a broken one. There is no retry.",
@@ -108,6 +112,10 @@ REASONS = {
     "run_as_refused": "The job names a user (`run_as`) that its namespace may not run tasks as, or that this executor "
     "cannot run tasks as (`run_as_users`). There is no retry.",
     "run_as_unknown": "The job names a user (`run_as`) that the executor's machine does not have. There is no retry.",
+    "secret_missing": "A secret that its task names is not there; the error names it. There is no retry "
+    "([secrets](../how-to/secrets-in-tasks.md)).",
+    "secrets_away": "The provider of a secret that its task names did not answer; the run went back unstarted, and is "
+    "tried again after some seconds.",
     "signal": "The process was ended by a signal.",
     "starter_lost": "The processes that start tasks as other users keep ending; the run went back unstarted.",
     "template_error": "A value that the http task asks for is not there, or cannot stand where it is asked for. It is "

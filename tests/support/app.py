@@ -17,6 +17,7 @@ from tests.support.kinds import builtin_kinds
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.identity.issuer import IssuerSettings, JwtIssuer
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.secrets.keys import LocalKey
 from tickwise.adapters.secrets.sealing import EnvelopeSealing
@@ -36,6 +37,8 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import NewNamespace
+from tickwise.ports.identity.tokens import TokenIssuer
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
@@ -108,6 +111,13 @@ def _sealer(clock: Clock) -> EnvelopeSealing:
     return EnvelopeSealing([LocalKey(bytes(range(32)))], clock)
 
 
+def usual_issuer(store: MemoryStore, clock: Clock) -> TokenIssuer:
+    """That of identity tokens, with an address and a key of the installation."""
+    return JwtIssuer(
+        IssuerSettings("https://tickwise.example.com"), store=store.identity_keys, sealer=_sealer(clock), clock=clock
+    )
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -121,10 +131,13 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
+    issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
+    sealer: EnvelopeSealer | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it. `address` is the client's. An answer that is not as the API describes it fails the test that asked for it."""
+    it. `address` is the client's, `issuer` makes that of identity tokens. An answer that is
+    not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -139,7 +152,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
-                sealer=options.pop("sealer", None) or _sealer(clock),
+                sealer=sealer or _sealer(clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},
@@ -152,6 +165,7 @@ async def world(
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
             settings=settings,
+            issuer=(issuer or usual_issuer)(store, clock),
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

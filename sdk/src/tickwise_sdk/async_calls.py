@@ -201,6 +201,7 @@ class AsyncCalls(AsyncFrame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -308,6 +309,7 @@ class AsyncCalls(AsyncFrame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -700,6 +702,23 @@ class AsyncCalls(AsyncFrame):
     async def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = (await self.request("GET", "/executors")).body
+        return answer
+
+    async def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = (await self.request("GET", "/identity-keys")).body
+        return answer
+
+    async def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = (
+            await self.request(
+                "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+            )
+        ).body
         return answer
 
     async def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:

@@ -180,6 +180,7 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -287,6 +288,7 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "identity_key.rotated",
             "job.cancelled",
             "job.changed",
             "job.created",
@@ -645,6 +647,21 @@ class Calls(Frame):
     def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = self.request("GET", "/executors").body
+        return answer
+
+    def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = self.request("GET", "/identity-keys").body
+        return answer
+
+    def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = self.request(
+            "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+        ).body
         return answer
 
     def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:

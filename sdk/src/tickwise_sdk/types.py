@@ -742,6 +742,18 @@ class DiscardBody(TypedDict, total=False):
     """A note for later readers."""
 
 
+class DiscoveryView(TypedDict):
+    """How the tokens of this issuer are checked (OpenID Connect Discovery 1.0)."""
+
+    issuer: str
+    jwks_uri: str
+    response_types_supported: list[str]
+    subject_types_supported: list[str]
+    id_token_signing_alg_values_supported: list[str]
+    scopes_supported: list[str]
+    claims_supported: list[str]
+
+
 class ErrorDecidedView(TypedDict):
     """A group of errors after a decision, for a caller without `runs:read`."""
 
@@ -1045,6 +1057,51 @@ class HttpTask(_HttpTaskRequired, total=False):
     """The beginning of the answer that is kept as output; the rest is read and dropped. Default: all of it."""
 
 
+class IdentityKeyRotation(TypedDict, total=False):
+    """A rotation."""
+
+    algorithm: Literal["EdDSA", "RS256"]
+    at_once: bool
+    """The new key signs now, and the others of its algorithm are published no more: for a key that got into wrong
+    hands. Tokens that they signed are refused, and tasks that go on get none until renewal."""
+
+
+class IdentityKeyView(TypedDict):
+    """A published key."""
+
+    key_id: str
+    """`kid` of the tokens that it signs."""
+    algorithm: Literal["EdDSA", "RS256"]
+    created_at: str | None
+    signs_at: str | None
+    """It signs from then on, until the next one of its algorithm does."""
+
+
+class _IdentityTokenRequired(TypedDict):
+    audience: str | list[str]
+    """The one that is to trust it, as it asks: sts.amazonaws.com; or a list of up to 10."""
+
+
+class IdentityToken(_IdentityTokenRequired, total=False):
+    """The `identity_token` object of a job body: each attempt gets a signed token that says which run it is."""
+
+    algorithm: Literal["EdDSA", "RS256"]
+    """RS256, which all clouds take, or EdDSA, which is shorter and quicker."""
+    subject: Literal["job", "run"]
+    """run: `ns:NAME:job:KEY:run:ID`; job: `ns:NAME:job:KEY`, for those that match it as a whole."""
+
+
+class IdentityTokenView(TypedDict):
+    """The signed token that each attempt gets."""
+
+    audience: str | list[str]
+    """The one that is to trust it, as it asks: sts.amazonaws.com; or a list of up to 10."""
+    algorithm: Literal["EdDSA", "RS256"]
+    """RS256, which all clouds take, or EdDSA, which is shorter and quicker."""
+    subject: Literal["job", "run"]
+    """run: `ns:NAME:job:KEY:run:ID`; job: `ns:NAME:job:KEY`, for those that match it as a whole."""
+
+
 class _JobBodyRequired(TypedDict):
     name: str
     """The name for people. Beside `taskId` it may be left out: then it is the name of that task."""
@@ -1119,6 +1176,7 @@ class JobBody(_JobBodyRequired, total=False):
     """The system user that the task runs as; executors name those."""
     resources: dict[str, int] | None
     """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
+    identity_token: IdentityToken | None
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1222,6 +1280,7 @@ class JobChangeBody(TypedDict, total=False):
     """The system user that the task runs as; executors name those."""
     resources: dict[str, int] | None
     """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
+    identity_token: IdentityToken | None
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1304,6 +1363,7 @@ class _JobViewRequired(TypedDict):
     allow_network: bool | list[str]
     run_as: str | None
     resources: dict[str, int]
+    identity_token: IdentityTokenView | None
     queue: str
     requires: list[str]
     priority: int
@@ -2290,7 +2350,8 @@ class PythonTask(_PythonTaskRequired, total=False):
     """Files that lie in the task's own folder when it begins, by name (`helpers/dates.py`): modules to import, data
     to read. A text is written as UTF-8; other content as `{"base64": …}`."""
     env: dict[str, str] | None
-    """Environment variables. Names that begin with `TICKWISE_` are reserved."""
+    """Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` is that of a
+    secret, `secret-file:NAME` the path of a file that holds it."""
     requirements: str
     """The text of a `requirements.txt`: the script runs in an environment with these packages."""
     lock: str
@@ -3035,7 +3096,8 @@ class ShellTask(_ShellTaskRequired, total=False):
     """Files that lie in the task's own folder when it begins, by name (`helpers/dates.py`): modules to import, data
     to read. A text is written as UTF-8; other content as `{"base64": …}`."""
     env: dict[str, str] | None
-    """Environment variables. Names that begin with `TICKWISE_` are reserved."""
+    """Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` is that of a
+    secret, `secret-file:NAME` the path of a file that holds it."""
 
 
 class SkipNextBody(TypedDict, total=False):

@@ -99,6 +99,7 @@ BODIES: Final[dict[str, Any]] = {
     "PasswordBody": {"current": "four quiet herons wade", "password": "nine purple kettles hum"},
     "TokenBody": {"grant_type": "password", "username": "ada@example.org", "password": "four quiet herons wade"},
     "RevokeBody": {"token": "twr_the-refresh-token"},
+    "IdentityKeyRotation": {"algorithm": "RS256", "at_once": False},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
 }
 """Example requests."""

@@ -17,6 +17,7 @@ from tickwise.api.wire_policies import (
     CalendarUseView,
     ClockChangesView,
     ConcurrencyView,
+    IdentityTokenView,
     LimitsView,
     MisfireView,
     RateView,
@@ -125,6 +126,7 @@ class JobView(msgspec.Struct, kw_only=True):
     allow_network: bool | Sequence[str]
     run_as: str | None
     resources: Mapping[str, int]
+    identity_token: IdentityTokenView | None
     queue: str
     requires: Sequence[str]
     priority: int
@@ -201,6 +203,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         allow_network=said.allow_network,
         run_as=said.run_as,
         resources=said.resources,
+        identity_token=said.identity_token,
         queue=row.lane.queue,
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],

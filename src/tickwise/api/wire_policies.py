@@ -14,6 +14,7 @@ from tickwise.documents.definition import (
     ClockChanges,
     Concurrency,
     Definition,
+    IdentityToken,
     Limits,
     MisfirePolicy,
     Rate,
@@ -56,6 +57,10 @@ class RateView(Rate, frozen=True, omit_defaults=False, forbid_unknown_fields=Fal
     """Attempts with the same key begin evenly spaced, `limit` in `per_seconds`."""
 
 
+class IdentityTokenView(IdentityToken, frozen=True, omit_defaults=False, forbid_unknown_fields=False):
+    """The signed token that each attempt gets."""
+
+
 class AnsweredDefinition(Definition, frozen=True, kw_only=True):
     """A definition whose objects are those of the answer."""
 
@@ -66,6 +71,7 @@ class AnsweredDefinition(Definition, frozen=True, kw_only=True):
     retry: RetryView = RetryView()
     concurrency: ConcurrencyView | None = None
     rate: RateView | None = None
+    identity_token: IdentityTokenView | None = None
 
 
 decode_answered: Final = msgspec.json.Decoder(AnsweredDefinition).decode

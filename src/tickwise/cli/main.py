@@ -188,6 +188,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "secrets", "secrets", "Set, list and remove secrets, and rotate the key that encrypts them."
         ),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
+        "identity-keys": CommandEntry(
+            "access.identity_keys", "identity_keys", "Look at the keys of identity tokens, and rotate them."
+        ),
         "audit": CommandEntry("audit", "audit", "Search, export and verify the audit log."),
         "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),
     },

@@ -25,6 +25,8 @@ from typing import Any, Final
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
+from tickwise.config.identity import IdentitySettings
+from tickwise.config.providers import SecretProviderSettings
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.secrets import SecretSettings
 from tickwise.config.values import KINDS
@@ -38,7 +40,7 @@ RESERVED: Final = frozenset(
     for name in (
         "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
         "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
-        "SHARED_DATA",
+        "SHARED_DATA", "IDENTITY_TOKEN_FILE",
     )
 )  # fmt: skip
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
@@ -64,7 +66,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, SecretSettings):
+class Settings(ScriptSettings, SecretSettings, SecretProviderSettings, IdentitySettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -681,7 +683,7 @@ class Settings(ScriptSettings, SecretSettings):
 
 def _declared() -> Iterator[Setting]:
     # Those of other modules are inherited, and stand behind the others.
-    apart = {**ScriptSettings.__annotations__, **SecretSettings.__annotations__}
+    apart = {name for base in Settings.__bases__ for name in base.__annotations__}
     for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in apart):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")

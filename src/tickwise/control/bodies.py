@@ -19,6 +19,7 @@ from tickwise.documents.definition import (
     CalendarUse,
     ClockChanges,
     Concurrency,
+    IdentityToken,
     Limits,
     MisfirePolicy,
     Rate,
@@ -209,6 +210,13 @@ Resources = Annotated[
     dict[Annotated[str, Meta(max_length=63)], int],
     Meta(max_length=16, description='Counted capacities of an executor that a run holds, by name: {"gpu": 1}.'),
 ]
+TokenRequest = Annotated[
+    IdentityToken,
+    Meta(
+        description="A signed token for each attempt that says which run it is, in the file that "
+        "TICKWISE_IDENTITY_TOKEN_FILE names: clouds and Vault trust it, so no key is stored."
+    ),
+]
 Notify = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=100)]],
     Meta(
@@ -254,6 +262,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     allow_network: AllowNetwork | UnsetType | None = UNSET
     run_as: RunAs | UnsetType | None = UNSET
     resources: Resources | UnsetType | None = UNSET
+    identity_token: TokenRequest | UnsetType | None = UNSET
     queue: Annotated[str, Meta(pattern=QUEUE_PATTERN)] | UnsetType | None = UNSET
     requires: Requires | UnsetType | None = UNSET
     priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET

@@ -15,6 +15,7 @@ from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
+from tickwise.control.identity.service import IdentityService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
@@ -57,6 +58,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.shared_state import SharedState
@@ -93,6 +95,7 @@ class Control:
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
         settings: Sequence[SettingInForce] = (),
+        issuer: TokenIssuer | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -100,9 +103,13 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators.
+        `issuer` of identity tokens; None: no job has one."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
-        check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
+        check = TaskCheck(
+            kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
+        )
+        self.identity = IdentityService(issuer)
         composer = JobComposer(context, check)
         submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)

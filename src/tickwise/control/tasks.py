@@ -32,7 +32,10 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.scripts.coding import source_bytes, source_text
 from tickwise.domain.scripts.files import apart, files_bytes, stored_digests
+from tickwise.domain.secrets.places import check_references
+from tickwise.domain.secrets.references import PROVIDERS
 from tickwise.ports.blobs import read_script, script_key
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import KindWithReasons, ScriptCheck, ScriptFinding, TaskKind, TaskLimits
 from tickwise.ports.store import PAGE_BYTES, Page, StoredTask
 
@@ -92,12 +95,15 @@ class TaskCheck:
         scripts: ScriptCheck | None = None,
         source_bytes_most: int = MAX_SOURCE_BYTES,
         run_as_users: RunAsUsers = NO_USERS,
+        issuer: TokenIssuer | None = None,
     ) -> None:
-        """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know."""
+        """`run_as_users`: the system users that this process knows jobs may name; none: executors alone know. `issuer`
+        of identity tokens; None: no job has one."""
         self._kinds = kinds
         self._scripts = scripts
         self._source_bytes_most = source_bytes_most
         self.run_as_users = run_as_users
+        self.issuer = issuer
         self._remembered: dict[bytes, CheckedTask] = {}
 
     @property
@@ -189,6 +195,8 @@ class TaskCheck:
         try:
             # A mask in the place of a secret is refused: a job would send the mask.
             normal = restored(strategy.check(said), None)
+            if b"secret" in task:
+                check_references(normal, PROVIDERS)
         except Invalid as refusal:
             refusal.pointer = "/task" + (refusal.pointer or "")
             raise

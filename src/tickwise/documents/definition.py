@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from tickwise.domain.accounts.identity_tokens import TokenAlgorithm, TokenSubject, TokenWish
 from tickwise.domain.calendar.rules import CalendarMode, Otherwise
 from tickwise.domain.decision import Overlap
 from tickwise.domain.job_fields import FUSE_PER_MINUTE, OBJECTIVE_RATIO
@@ -118,6 +119,27 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         )
 
 
+class IdentityToken(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The `identity_token` object of a job body: each attempt gets a signed token that says which run it is."""
+
+    audience: Annotated[
+        str | tuple[str, ...],
+        Meta(description="The one that is to trust it, as it asks: sts.amazonaws.com; or a list of up to 10."),
+    ]
+    algorithm: Annotated[
+        TokenAlgorithm, Meta(description="RS256, which all clouds take, or EdDSA, which is shorter and quicker.")
+    ] = TokenAlgorithm.RS256
+    subject: Annotated[
+        TokenSubject,
+        Meta(description="run: `ns:NAME:job:KEY:run:ID`; job: `ns:NAME:job:KEY`, for those that match it as a whole."),
+    ] = TokenSubject.RUN
+
+    def wish(self, job_key: str | None) -> TokenWish:
+        """The wish in the domain's form."""
+        audience = (self.audience,) if isinstance(self.audience, str) else self.audience
+        return TokenWish(audience, self.algorithm, self.subject, job_key)
+
+
 class ClockChanges(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The `dst` object of a job body, for CRON. What is left out goes as Debian's cron does: a line whose minute or
     hour begins with * keeps real time (skip, both), every other one runs once for each time (run_after, first)."""
@@ -222,6 +244,9 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     allow_network: Network = False
     run_as: str | None = None
     resources: dict[str, int] = {}
+    identity_token: IdentityToken | None = None
+    job_key: str | None = None
+    """Of a job with an identity token: its key, which the token names."""
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
     traceparent: str | None = None
@@ -262,6 +287,8 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     allow_network: Network = False
     run_as: str | None = None
     resources: dict[str, int] = {}
+    identity_token: IdentityToken | None = None
+    job_key: str | None = None
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()

@@ -115,6 +115,7 @@ class AuditAction(StrEnum):
     TOKEN_REUSED = "auth.token_reused"
     SIGNED_OUT = "auth.signed_out"
     DENIED = "auth.denied"
+    IDENTITY_KEY_ROTATED = "identity_key.rotated"
     AUDIT_EXPORTED = "audit.exported"
 
 

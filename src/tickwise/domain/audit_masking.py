@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tickwise.domain.audit import differences, document
 from tickwise.domain.masking import HTTP, MASK, is_secret_name, masked
+from tickwise.domain.secrets.places import is_shown
 
 VALUE_CHARACTERS_MAX: Final = 2_048
 """A longer value of a field is shown by its digest."""
@@ -62,7 +63,9 @@ def _shown(name: str, value: Any) -> Any:
     if name in SCRIPTS:
         return _digest(value if isinstance(value, str) else document({"": value}))
     if name in HIDDEN or is_secret_name(name):
-        return dict.fromkeys(value, MASK) if isinstance(value, Mapping) and name in ("env", "headers") else MASK
+        if isinstance(value, Mapping) and name in ("env", "headers"):
+            return {key: inner if is_shown(inner) else MASK for key, inner in value.items()}
+        return value if is_shown(value) else MASK
     if isinstance(value, Mapping):
         task = masked(value) if value.get("kind") == HTTP and isinstance(value.get("url"), str) else value
         return {key: _shown(key, inner) for key, inner in task.items()}

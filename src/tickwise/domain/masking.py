@@ -2,6 +2,8 @@
 
     stored task ──masked──► GET …  "Authorization": "***"        PUT …  "Authorization": "***" ──restored──► stored task
 
+A reference to a secret (`secret:NAME`, `Bearer {{ secret.NAME }}`) is none itself, and is answered as it is.
+
 Headers are masked unless they are known to carry no secret; of an address the user and password, the fragment, and
 the parameters of its path and query that are named like secrets; so are the fields of `query` and `form` with such
 names, the secrets of `sign`, the client's secret of `oauth` and the private key of `tls`. A masked value is `***`,
@@ -20,6 +22,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus, urlsplit
 
 from tickwise.domain.errors import Invalid
+from tickwise.domain.secrets.places import is_shown
 
 MASK: Final = "***"
 HTTP: Final = "http"
@@ -58,18 +61,31 @@ def masked(task: Mapping[str, Any]) -> Mapping[str, Any]:
         return task
     shown: dict[str, Any] = {**task, "url": masked_url(task["url"])}
     if task.get("headers"):
-        shown["headers"] = {name: MASK if _is_hidden(name) else value for name, value in task["headers"].items()}
+        shown["headers"] = {
+            name: MASK if _is_hidden(name) and not is_shown(value) else value for name, value in task["headers"].items()
+        }
     for field in PARAMETERS:
         if task.get(field):
-            shown[field] = {name: MASK if is_secret_name(name) else value for name, value in task[field].items()}
+            shown[field] = {
+                name: MASK if is_secret_name(name) and not is_shown(value) else value
+                for name, value in task[field].items()
+            }
     if task.get("sign"):
-        shown["sign"] = {**task["sign"], "secrets": [MASK] * len(task["sign"]["secrets"])}
+        shown["sign"] = {**task["sign"], "secrets": [_masked_value(each) for each in task["sign"]["secrets"]]}
     if task.get("oauth"):
         token_url = masked_url(task["oauth"]["token_url"])
-        shown["oauth"] = {**task["oauth"], "client_secret": MASK, "token_url": token_url}
+        shown["oauth"] = {
+            **task["oauth"],
+            "client_secret": _masked_value(task["oauth"]["client_secret"]),
+            "token_url": token_url,
+        }
     if task.get("tls") and "key" in task["tls"]:
-        shown["tls"] = {**task["tls"], "key": MASK}
+        shown["tls"] = {**task["tls"], "key": _masked_value(task["tls"]["key"])}
     return shown
+
+
+def _masked_value(value: str) -> str:
+    return value if is_shown(value) else MASK
 
 
 def masked_url(url: str) -> str:
@@ -110,8 +126,9 @@ def _restored_proofs(task: Mapping[str, Any], stored: Mapping[str, Any]) -> Mapp
     """`sign`, `oauth` and `tls` with their secrets. What cannot be read stays: its check says what is wrong."""
     found: dict[str, Any] = {}
     if isinstance(sign := task.get("sign"), Mapping) and isinstance(secrets := sign.get("secrets"), list | tuple):
-        # The masks stand for the stored secrets in their order, so a new one may be put before the first.
-        known = iter((stored.get("sign") or {}).get("secrets", ()))
+        # The masks stand for the stored secrets in their order, so a new one may be put before the first. A reference
+        # was answered as it is, so no mask stands for it.
+        known = (each for each in (stored.get("sign") or {}).get("secrets", ()) if not is_shown(each))
         put_back = [
             _found(next(known, None), f"/sign/secrets/{place}") if secret == MASK else secret
             for place, secret in enumerate(secrets)

@@ -32,6 +32,10 @@ CRASHES_MAX: Final = 3
 """A run whose recorded starts were lost with their executor this often is quarantined: `FAILED`, reason `poison`."""
 CIRCUIT_OPEN: Final = "circuit_open"
 """The host that its task calls keeps failing, so it was given back before it began."""
+TOKEN_MISSING: Final = "identity_token_missing"
+"""Its identity token cannot be signed for now, so it was given back before it began."""
+TOKEN_REFUSED: Final = "identity_token_refused"
+"""It can have no identity token as the settings are."""
 RETRY_AFTER_MOST_SECONDS: Final = 86_400.0
 """The longest that a task may put its own retry off."""
 MAX_RULES: Final = 100
@@ -45,16 +49,17 @@ STATUSES: Final = (100, 599)
 _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing",
-        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "starter_lost",
-        "unknown_function", "unknown_outcome",
+        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "secrets_away",
+        "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
     (
         "address_refused", "cpu_limit", "crashed", "directory_missing", "disk_limit", "error", "exit_code",
-        "file_limit", "http_error", "http_status", "interpreter_missing", "interpreter_unusable", "invalid",
-        "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
-        "python_too_old", "result", "run_as_refused", "run_as_unknown", "signal", "timeout", "unkillable",
+        "file_limit", "http_error", "http_status", TOKEN_REFUSED, "interpreter_missing", "interpreter_unusable",
+        "invalid", "memory_limit", "module_missing", "not_started", "output_limit", "output_lost", "process_limit",
+        "python_too_old", "result", "run_as_refused", "run_as_unknown", "secret_missing", "signal", "timeout",
+        "unkillable",
     )
 )  # fmt: skip
 """The reasons with which an attempt fails whose task is of a kind of ours; kinds of others may have more."""
@@ -107,6 +112,10 @@ BEGUN_UNTOLD: Final = frozenset({LEASE_OVER, END_LOST, OUTCOME_LOST})
 """Reasons with which a run is given back that had begun, perhaps without the store knowing it."""
 OUTPUT_LOST: Final = "output_lost"
 """The reason of an attempt that ended well and counts as failed: its output could not be stored."""
+SECRET_MISSING: Final = "secret_missing"
+"""A secret that its task names is not there. The next attempt would lack it too."""
+SECRETS_AWAY: Final = "secrets_away"
+"""The provider of a secret that its task names does not answer, so the run was given back before it began."""
 STARTER_LOST: Final = "starter_lost"
 """The reason of a run that was given back before it began: the processes that start tasks keep ending."""
 ISOLATION_MISSING: Final = "isolation_missing"

@@ -167,6 +167,16 @@ class TaskKind(Protocol):
 
 
 @runtime_checkable
+class RenewingRunner(Protocol):
+    """A runner whose tasks may live longer than their identity tokens. Optional."""
+
+    def renew_identity_token(self, run_id: UUID, token: str) -> None:
+        """Let the task of this run find another token where it found the first one. Called while the run is launched;
+        one that has ended meanwhile is no error. Does not block."""
+        ...
+
+
+@runtime_checkable
 class KindWithReasons(Protocol):
     """A task kind that names all reasons of its own. Optional: of a kind without them, any reason is possible."""
 

@@ -53,6 +53,7 @@ from tickwise.observability.tracing import Tracer, traced
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.signals import Signals
@@ -73,9 +74,12 @@ from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
+from tickwise.wiring.outgoing.identity_issuer import make_issuer
 from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.secret_providers import further_providers
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
+from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 
@@ -103,6 +107,8 @@ class Runtime:
     metrics: Metrics
     sealer: EnvelopeSealer
     """Encrypts secrets by the keys of the settings; there may be none."""
+    issuer: TokenIssuer
+    """Signs identity tokens, if the settings name an address."""
     tracer: Tracer | None = None
     """Records traces; None: there is no address for them."""
 
@@ -208,6 +214,7 @@ async def open_runtime(
             blobs=blobs,
             metrics=metrics,
             sealer=sealer,
+            issuer=make_issuer(settings, store.identity_keys, sealer, clock),
             tracer=tracer,
         )
         store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
@@ -340,6 +347,7 @@ def _control(runtime: Runtime) -> Control:
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
         settings=settings_in_force(settings),
+        issuer=runtime.issuer,
     )
 
 
@@ -436,7 +444,11 @@ def make_executor(runtime: Runtime) -> Service:
         broker=runtime.broker,
         incidents=runtime.store.incidents,
         signing=None if runtime.broker is None else results_signing(runtime.cluster),
+        issuer=runtime.issuer,
         tracer=runtime.tracer,
+        secrets=secret_providers(
+            runtime.store.secrets, runtime.sealer, further_providers(settings, runtime.clock, runtime.issuer)
+        ),
         settings=ExecutorSettings(
             name=f"{socket.gethostname()}:{os.getpid()}",
             queues=settings.queues,
@@ -514,6 +526,7 @@ def _request_applier(runtime: Runtime) -> RequestApplier:
         _kinds(runtime),
         source_bytes_most=settings.source_limit_bytes,
         run_as_users=read_run_as_users(settings.run_as_users),
+        issuer=runtime.issuer,
     )
     return RequestApplier(_control_context(runtime), check, counters=runtime.metrics)
 

@@ -116,7 +116,11 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     heads = {("HEAD", path) for method, path in declared | own if method == "GET"}
     served = {(method, path.replace(":path}", "}")) for method, path in _routes(here)}
     assert declared | own | heads == served
-    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {"/.well-known/jwks.json"}
+    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {
+        "/.well-known/jwks.json",
+        "/.well-known/openid-configuration",
+        "/.well-known/identity-keys.json",
+    }
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
         "createSessionLink",

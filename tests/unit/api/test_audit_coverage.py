@@ -307,6 +307,7 @@ CHANGES: Final[dict[str, Change]] = {
     "putSecret": Change(AuditAction.SECRET_SET, SECRET, _named),
     "deleteSecret": Change(AuditAction.SECRET_REMOVED, None, _secret),
     "rewrapSecrets": Change(AuditAction.SECRETS_REWRAPPED, {"again": True}, _secret),
+    "rotateIdentityKey": Change(AuditAction.IDENTITY_KEY_ROTATED, {}),
     "createKey": Change(AuditAction.KEY_MADE, KEY),
     "rotateKey": Change(AuditAction.KEY_ROTATED, None, _key),
     "revokeKey": Change(AuditAction.KEY_REVOKED, None, _key),

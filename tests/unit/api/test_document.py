@@ -231,6 +231,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
         "QuotasBody": ("PUT", "/namespaces/team-a/quotas"), "SavedViewBody": ("PUT", "/saved-views"),
         "SecretBody": ("PUT", "/secrets/db-password"), "RewrapBody": ("POST", "/secrets:rewrap"),
+        "IdentityKeyRotation": ("POST", "/auth/identity-keys:rotate"),
     }  # fmt: skip
     for name, (method, path) in routes.items():
         answer = await here.client.request(method, API + path, json=BODIES[name])

@@ -405,6 +405,22 @@ async def test_a_run_whose_host_keeps_failing_waits_for_its_circuit(here: Scene)
     assert "2027-01-15T08:00:30Z" == told["data"]["open_until"]
 
 
+async def test_a_run_whose_secrets_are_away_says_which(here: Scene) -> None:
+    """Of its own job and namespace, and when it is offered again."""
+    task = {"kind": "shell", "command": "true", "env": {"TOKEN": "secret:vault:app#token"}}
+    await here.create(**AT_ONCE, task=task)
+    number = await here.join(labels=("task:shell",), lease_seconds=9 * HOUR)
+    for target in ("default/secret:vault:other", "other/secret:vault:app#token", "default/secret:vault:app#token"):
+        await here.away("secrets_away", 0.0, 10.0, who=target)
+    [claim] = await here.take(number)
+    back = outcome(claim, RunState.QUEUED, started=0.0, reason="secrets_away", retry_at=claim.now + 10.0)
+    await here.store.attempts.finish(number, [back])
+    await here.pass_time(1)
+    found = await here.explain_run(claim.run_id)
+    assert ("waiting_secrets", "secret:vault:app#token") == (found["code"], found["data"]["secret"])
+    assert "does not answer" in found["sentence"]
+
+
 async def test_a_snoozed_run_of_a_paused_job_waits_for_the_resume(here: Scene) -> None:
     """Who paused it; after the resume it is not due until the time that a person gave it."""
     job_id = await here.create(cron="0 * * * *")

@@ -103,7 +103,10 @@ async def test_a_script_of_another_coding_is_kept_byte_for_byte(here: World) -> 
     assert (refused["code"], refused["pointer"]) == ("script_invalid", "/task/source")
 
 
-async def test_a_secret_is_refused_until_there_are_secrets(here: World) -> None:
-    """By a code of its own."""
-    refused = await post(here, "/jobs", 422, name="a", every="1h", task=TASK | {"env": {"PASSWORD": "secret:db"}})
-    assert (refused["code"], refused["pointer"]) == ("secrets_unsupported", "/task/env/PASSWORD")
+async def test_a_reference_to_a_secret_is_answered_as_it_is(here: World) -> None:
+    """It is none itself; one that cannot be read is refused with its place."""
+    env = {"PASSWORD": "secret:db", "KEY": "secret-file:vault:app#key"}
+    made = await post(here, "/jobs", 201, name="a", every="1h", task=TASK | {"env": env})
+    assert env == made["task"]["env"]
+    refused = await post(here, "/jobs", 422, name="b", every="1h", task=TASK | {"env": {"PASSWORD": "secret:-"}})
+    assert "/task/env/PASSWORD" == refused["pointer"]

@@ -17,8 +17,9 @@ from tickwise.api.endpoint import Endpoint, tells_secret
 from tickwise.api.resources import RESOURCES
 
 SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key)$")
-NO_SECRETS: Final = {"key", "limit_key", "has_password", "needs_link"}
-"""The name of a job that its client chose, the name of a limit, and whether there is a password."""
+NO_SECRETS: Final = {"key", "limit_key", "has_password", "needs_link", "identity_token"}
+"""The name of a job that its client chose, the name of a limit, whether there is a password, and the wish of a job for
+a token."""
 
 
 def _fields(kind: Any, seen: set[Any]) -> Iterator[tuple[str, str, Any]]:

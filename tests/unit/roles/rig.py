@@ -16,7 +16,9 @@ from tickwise.domain.model import Lane
 from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.tracing import Tracer
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, TaskLimits, Verdict
+from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.store import KindBacklog, NewJob, RunRow, StoreStats
 from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.roles.executor.capacity import RunnerConfig
@@ -186,10 +188,13 @@ class Rig:
         quick: int = 0,
         signing: ResultsSigning | None = None,
         tracer: Tracer | None = None,
+        issuer: TokenIssuer | None = None,
+        secrets: Mapping[str, SecretProvider] | None = None,
         **settings: Any,
     ) -> None:
         """With an `exchange` it has a broker, and its executor `quick` places for quick runs (0: a slot for each). Open
-        circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts."""
+        circuits are told to the store. With `signing` it signs what it publishes; `tracer` records its attempts,
+        `issuer` signs their identity tokens. `secrets`: the providers of secrets."""
         self.clock = VirtualClock()
         self.broker = None if exchange is None else MemoryBroker(exchange, self.clock)
         self.store = MemoryStore(self.clock, near_seconds=2.0)
@@ -210,6 +215,8 @@ class Rig:
             incidents=self.store.incidents,
             signing=signing,
             tracer=tracer,
+            issuer=issuer,
+            secrets=secrets,
         )
 
     async def submit(self, due: float | None = None, **definition: Any) -> NewJob:

@@ -25,6 +25,7 @@ from uuid import UUID
 from tickwise.adapters.runner.settings import ArtefactLimits
 from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_content, index_key
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.secrets.output_masking import SecretForms
 from tickwise.ports.blobs import Blobs
 
 MAX_ENTRIES: Final = 20_000
@@ -202,11 +203,15 @@ def _opened(work: Path, folders: Sequence[str]) -> Iterator[int]:
 class ArtefactKeeper:
     """Stores the artefacts of one attempt."""
 
-    def __init__(self, blobs: Blobs, run_id: UUID, attempt: int, in_thread: InThread) -> None:
+    def __init__(
+        self, blobs: Blobs, run_id: UUID, attempt: int, in_thread: InThread, forms: SecretForms | None = None
+    ) -> None:
+        """`forms`: of secrets, which no name of a file may hold."""
         self._blobs = blobs
         self._run_id = run_id
         self._attempt = attempt
         self._in_thread = in_thread
+        self._forms = forms
 
     async def keep(self, work: Path, found: LeftFiles, uid: int, hurry: asyncio.Future[None]) -> str:
         """Store the files. The answer: the lines of the log about them. It ends soon after `hurry` is done, and raises
@@ -229,7 +234,13 @@ class ArtefactKeeper:
     async def _store(self, work: Path, found: LeftFiles, uid: int) -> Sequence[Artefact]:
         kept: list[Artefact] = []
         size = 0
+        forms = self._forms
+        if forms is not None:
+            found.left[:] = map(forms.masked_text, found.left)
         for name, _ in found.kept:
+            if forms is not None and (shown := forms.masked_text(name)) != name:
+                found.leave(shown, "its name holds a secret")
+                continue
             content = await self._in_thread(read_file, work, name, uid, found.limits)
             if content is None or size + len(content) > found.limits.attempt_bytes:
                 found.leave(name, "it changed while it was kept")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tickwise.adapters.runner.identity_file import VARIABLE, write_token
 from tickwise.ports.runner import Assignment
 
 PAYLOAD_VARIABLE_LIMIT_BYTES = 64 << 10
@@ -48,13 +49,15 @@ def _facts(assignment: Assignment) -> Iterator[tuple[str, str]]:
 
 
 def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
-    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one is
-    written to a file in `folder`."""
+    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one, and an
+    identity token, are written to files in `folder`."""
     environment = {f"TICKWISE_{name}": value for name, value in _facts(assignment)}
     if assignment.traceparent is not None:
         environment["TRACEPARENT"] = assignment.traceparent
         if assignment.tracestate is not None:
             environment["TRACESTATE"] = assignment.tracestate
+    if assignment.identity_token is not None:
+        environment[VARIABLE] = str(write_token(folder, assignment.identity_token))
     environment["TICKWISE_RESULT_FILE"] = str(folder / "result.json")
     environment["TICKWISE_WORK_FOLDER"] = str(folder / "work")
     if len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES:

@@ -24,6 +24,7 @@ from tickwise.adapters.runner.surroundings import (
 )
 from tickwise.domain.errors import Invalid
 from tickwise.domain.scripts.coding import source_bytes
+from tickwise.domain.secrets.places import check_references
 from tickwise.ports.environments import ENVIRONMENT_REASONS, EnvironmentDemand
 from tickwise.ports.runner import TaskLimits
 
@@ -273,6 +274,7 @@ class HttpKind:
         credentials.refuse_double_proof(checked["headers"], checked)
         if task.get(tls_fields.TLS) is not None:
             checked[tls_fields.TLS] = tls_fields.checked_tls(task[tls_fields.TLS])
+        check_references(checked)
         return {**checked, **answer_limits.checked_limits(task)}
 
 

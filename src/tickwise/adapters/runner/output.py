@@ -14,6 +14,7 @@ from uuid import UUID
 
 from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
+from tickwise.domain.secrets.output_masking import MaskedStream, SecretForms
 from tickwise.ports.blobs import Blobs, log_chunk_key
 from tickwise.ports.clock import Clock
 
@@ -39,7 +40,17 @@ _logger = logging.getLogger(__name__)
 class OutputSink:
     """Takes one attempt's output, keeps at most `limit_bytes` of it. For one event loop."""
 
-    def __init__(self, blobs: Blobs, clock: Clock, run_id: UUID, attempt: int, *, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        blobs: Blobs,
+        clock: Clock,
+        run_id: UUID,
+        attempt: int,
+        *,
+        limit_bytes: int,
+        forms: SecretForms | None = None,
+    ) -> None:
+        """`forms`: of the secrets that are masked in it."""
         self._blobs = blobs
         self._clock = clock
         self._run_id = run_id
@@ -55,6 +66,8 @@ class OutputSink:
         self._lost: str | None = None
         self._dropping = False
         self._tail = b""
+        self.forms = forms
+        self._masked = None if forms is None else MaskedStream(forms)
 
     @property
     def is_full(self) -> bool:
@@ -80,7 +93,8 @@ class OutputSink:
     @property
     def tail(self) -> str:
         """The end of the output, as text."""
-        return self._tail.decode(errors="replace")
+        rest = b"" if self._masked is None else self._masked.rest()
+        return (self._tail + rest)[-TAIL_BYTES:].decode(errors="replace")
 
     def begin_task(self) -> None:
         """Count the output so far as none of the task: an error does not quote it."""
@@ -88,6 +102,9 @@ class OutputSink:
 
     def write(self, content: bytes) -> bool:
         """Keep it; False once the limit is passed: then what was beyond the limit is gone."""
+        return self._keep(content if self._masked is None else self._masked.feed(content))
+
+    def _keep(self, content: bytes) -> bool:
         kept = content[: self._room]
         self._room -= len(kept)
         if kept:
@@ -100,7 +117,8 @@ class OutputSink:
 
     def tell_progress(self, share: float, text: str) -> None:
         """Keep how far the attempt is, from 0 to 1, in the place of what was said before."""
-        self._progress = progress_of(share, text, self._clock.now())
+        told = text if self.forms is None else self.forms.masked_text(text)
+        self._progress = progress_of(share, told, self._clock.now())
         self._begin_writing()
 
     def _begin_writing(self) -> None:
@@ -120,6 +138,8 @@ class OutputSink:
         """Store the rest and mark the log as complete. Returns when that is done, or given up; raises nothing.
 
         `patient`: it is given up after `WAITING_SECONDS`, or as soon as `hurry` is called and a last try has failed."""
+        if self._masked is not None:
+            self._keep(self._masked.end())
         self._closing.set()
         writing = self._writing
         if writing is None:

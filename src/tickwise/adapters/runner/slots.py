@@ -11,9 +11,11 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from uuid import UUID
 
 from tickwise.adapters.runner.output import OutputSink
+from tickwise.adapters.runner.secret_values import forms_for, masked_ending, notes_on
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.observing.usage import NOT_MEASURED
@@ -38,6 +40,8 @@ class Attempt:
         self._patience_until = math.inf
         """On the loop's clock. (Not every loop's handles can tell.)"""
         self.task: asyncio.Task[None] | None = None
+        self.folder: Path | None = None
+        """Its own, once that is known; only of processes."""
 
     def end_early(self, reason: str, grace_seconds: float) -> None:
         """Ask it to end. Only the first reason counts, and of all graces the one that is over first."""
@@ -153,6 +157,7 @@ class SlotRunner:
                 assignment.run_id,
                 assignment.attempt,
                 limit_bytes=assignment.limits.output_bytes,
+                forms=forms_for(assignment),
             )
             attempt = Attempt(assignment, sink)
             self._attempts[assignment.run_id] = attempt
@@ -170,6 +175,18 @@ class SlotRunner:
             self._release(attempt)
         else:
             attempt.end_early("cancelled", grace_seconds)
+
+    def renew_identity_token(self, run_id: UUID, token: str) -> None:
+        """See `RenewingRunner`. An attempt that still waits begins with this one."""
+        attempt = self._attempts.get(run_id)
+        if attempt is not None:
+            attempt.assignment = attempt.assignment._replace(identity_token=token)
+            if attempt.sink.forms is not None:
+                attempt.sink.forms.add(token.encode())
+            self.hand_over_token(attempt, token)
+
+    def hand_over_token(self, attempt: Attempt, token: str) -> None:
+        """Let the task of an attempt find this token, if it has begun and can find another one."""
 
     def release_waiting(self) -> None:
         while self._waiting:
@@ -204,6 +221,8 @@ class SlotRunner:
 
     async def _carry(self, attempt: Attempt) -> None:
         attempt.started = self._now()
+        if attempt.assignment.secrets and (notes := notes_on(attempt.assignment)):
+            attempt.sink.write(notes.encode())
         try:
             ending = await self.perform(attempt)
         except TickwiseError as error:
@@ -211,6 +230,7 @@ class SlotRunner:
         except Exception as error:  # after any failure the attempt must end, once
             _logger.exception("run %s attempt %d", attempt.assignment.run_id, attempt.assignment.attempt)
             ending = self._not_carried_out(attempt, f"{type(error).__name__}: {error}")
+        ending = masked_ending(ending, attempt.sink.forms)
         attempt.forget_patience()
         await attempt.sink.close(patient=ending.verdict is Verdict.OK)
         ending = with_log(ending, attempt.sink)

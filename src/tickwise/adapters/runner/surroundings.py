@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.errors import Invalid
+from tickwise.domain.secrets.references import Injection, read_reference
 
 PYTHON: Final = "python"
 START: Final = "start"
@@ -32,7 +33,7 @@ MAX_DEPTH: Final = 10
 MAX_VARIABLES: Final = 100
 MAX_ENV_CHARACTERS: Final = 64 << 10
 """Names and values of all variables. Linux takes 128 kB for one."""
-SECRET: Final = "secret:"
+REFERENCES: Final = tuple(f"{each}:" for each in Injection)
 OWN_VARIABLES: Final = "TICKWISE_"
 
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
@@ -76,7 +77,8 @@ SCHEMAS: Final[Mapping[str, Any]] = MappingProxyType({
         "type": ["object", "null"],
         "maxProperties": MAX_VARIABLES,
         "additionalProperties": {"type": "string"},
-        "description": "Environment variables. Names that begin with `TICKWISE_` are reserved.",
+        "description": "Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` "
+        "is that of a secret, `secret-file:NAME` the path of a file that holds it.",
     },
 })  # fmt: skip
 PYTHON_SCHEMA: Final[Mapping[str, Any]] = MappingProxyType({
@@ -234,13 +236,12 @@ def _check_variable(name: Any, value: Any) -> None:
         raise Invalid(f"the value of {name[:100]} must be a text, not {json_type(value)}", pointer=pointer)
     if "\0" in value or not _is_unicode(value):
         raise Invalid(f"the value of {name[:100]} holds NUL, or half of a surrogate pair", pointer=pointer)
-    if value.startswith(SECRET):
-        raise Invalid(
-            f"{name[:100]} names a secret, and secrets are not supported yet; let the task read it from a file that "
-            "its user may read on the executor",
-            pointer=pointer,
-            code="secrets_unsupported",
-        )
+    if value.startswith(REFERENCES):
+        try:
+            read_reference(value)
+        except Invalid as refusal:
+            refusal.pointer = pointer
+            raise
 
 
 def _is_unicode(text: str) -> bool:

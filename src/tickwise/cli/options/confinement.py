@@ -4,6 +4,7 @@
 --allow-network api.example.com:443 · any · none      ──► allow_network
 --run-as backup                                       ──► run_as
 --resource gpu=1                                      ──► resources
+--identity-token sts.amazonaws.com                    ──► identity_token
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ANY: Final = "any"
 NONE: Final = "none"
 """As the value of an option: take away what the job has."""
 ISOLATIONS: Final = ("sandbox", "process")
-_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource")
+_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource", "identity_token")
 
 
 def confinement_options(command: Decorated) -> Decorated:
@@ -40,6 +41,10 @@ def confinement_options(command: Decorated) -> Decorated:
         click.option(
             "--resource", multiple=True, metavar="NAME=N",
             help="Hold so much of a counted resource of the executor: gpu=1.",
+        ),
+        click.option(
+            "--identity-token", multiple=True, metavar="AUDIENCE",
+            help="Give each attempt a signed token for this audience: sts.amazonaws.com; repeat it for more.",
         ),
     ]  # fmt: skip
     for option in reversed(options):
@@ -65,6 +70,9 @@ def fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     if said["resource"]:
         body["resources"] = _resources(said["resource"])
         work.blame(session, "/resources", "--resource", " ".join(said["resource"]))
+    if said["identity_token"]:
+        body["identity_token"] = _identity_token(said["identity_token"])
+        work.blame(session, "/identity_token", "--identity-token", " ".join(said["identity_token"]))
     return body
 
 
@@ -101,6 +109,12 @@ def _network(texts: tuple[str, ...]) -> Any:
                 raise click.UsageError(f"--allow-network {word} stands alone")
             return value
     return list(texts)
+
+
+def _identity_token(audiences: tuple[str, ...]) -> dict[str, Any] | None:
+    if audiences == (NONE,):
+        return None
+    return {"audience": audiences[0] if len(audiences) == 1 else list(audiences)}
 
 
 def _resources(texts: tuple[str, ...]) -> dict[str, int] | None:

@@ -133,6 +133,7 @@ class Because(StrEnum):
     WAITING_PAUSED = "waiting_paused"
     """A person gave it another time, and its job was paused since."""
     WAITING_CIRCUIT = "waiting_circuit"
+    WAITING_SECRETS = "waiting_secrets"
     """The host that its task calls keeps failing, and is left alone for a while."""
     WAITING_GIVEN_BACK = "waiting_given_back"
     """An executor could not run it for now, and it is offered again later."""
@@ -288,6 +289,8 @@ class RunFacts:
     """The name of the task's function; None: the task is no function."""
     incidents: Sequence[Incident] = ()
     """Absences that touch the time from its nominal time to its first start, or to now."""
+    secrets_away: Sequence[Incident] = ()
+    """The times in which the provider of a secret that the job names did not answer; `who` is the reference."""
     circuits: Sequence[Incident] = ()
     """Of an http task: when the circuit of its host was open in that time."""
     stops: Sequence[Stop] = ()

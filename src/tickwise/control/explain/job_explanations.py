@@ -47,7 +47,7 @@ from tickwise.domain.decision import Hold
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger, name_before, name_from
-from tickwise.domain.retry import CIRCUIT_OPEN
+from tickwise.domain.retry import CIRCUIT_OPEN, SECRETS_AWAY
 from tickwise.domain.schedule import ScheduleType
 from tickwise.domain.zones import zone_named
 from tickwise.ports.store import NO_TEXT, QUEUE_HELD, JobRow, RunQuery, RunRow
@@ -185,7 +185,7 @@ class JobExplanations:
 
     async def _overdue(self, standing: Standing, each: Occurrence) -> Explanation:
         noticed = await self._context.store.incidents.between(each.nominal, standing.now)
-        incidents = [found for found in noticed if found.kind not in (CIRCUIT_OPEN, QUEUE_HELD)]
+        incidents = [found for found in noticed if found.kind not in (CIRCUIT_OPEN, SECRETS_AWAY, QUEUE_HELD)]
         late = standing.now - each.nominal
         words = (
             f"the occurrence of {standing.said(each.nominal)} was due {lasting(late)} ago, and no scheduler has "

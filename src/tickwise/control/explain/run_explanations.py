@@ -25,7 +25,8 @@ from tickwise.domain import schedule as schedules
 from tickwise.domain.hosts import host_of
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger, joined, name_from
-from tickwise.domain.retry import CIRCUIT_OPEN
+from tickwise.domain.retry import CIRCUIT_OPEN, SECRETS_AWAY
+from tickwise.domain.secrets.places import references_in
 from tickwise.domain.selectors import Selector, matches
 from tickwise.domain.stops import Stop
 from tickwise.domain.zones import zone_named
@@ -33,6 +34,8 @@ from tickwise.ports.store import NO_TEXT, QUEUE_HELD, ExecutorRow, Incident, Job
 
 RUNS_LOOKED_AT: Final = 50
 MAX_FAVOURED_JOBS: Final = 10
+OF_JOBS: Final = frozenset({CIRCUIT_OPEN, SECRETS_AWAY, QUEUE_HELD})
+"""The kinds of incidents that concern some jobs alone."""
 UNFINISHED: Final = (RunState.QUEUED, RunState.DISPATCHED, RunState.RUNNING, RunState.RETRYING)
 NOT_SKIPPED: Final = tuple(state for state in RunState if state is not RunState.SKIPPED)
 BY_SCHEDULE: Final = (Trigger.SCHEDULE, Trigger.MISSED, Trigger.BACKFILL)
@@ -57,7 +60,7 @@ class RunExplanations:
         until = now if facts.began is None and run.ended_at is None else facts.began or run.ended_at or now
         last = until if len(attempts) < 2 else run.ended_at or now
         noticed = await self._context.store.incidents.between(min(run.nominal_at, run.due_at), max(last, run.due_at))
-        incidents = [each for each in noticed if each.kind not in (CIRCUIT_OPEN, QUEUE_HELD)]
+        incidents = [each for each in noticed if each.kind not in OF_JOBS]
         if standing is None:
             return judged(replace(facts, incidents=incidents, **flow))
         waits = run.state in UNFINISHED and facts.began is None
@@ -74,6 +77,7 @@ class RunExplanations:
             function=_function(standing.row, standing.plan),
             incidents=incidents,
             circuits=_circuits([each for each in noticed if each.begin <= max(until, run.due_at)], standing),
+            secrets_away=_secrets_away(noticed, standing),
             stops=await self._stops(standing) if late or len(attempts) > 1 else (),
             holds=_holds(noticed, standing),
             executors=await self._context.store.executors.all(between=(run.due_at, until)) if late else (),
@@ -152,6 +156,17 @@ def _holds(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
     target = joined(row.namespace, row.lane.queue)
     return [
         replace(each, who=row.lane.queue) for each in noticed if each.kind == QUEUE_HELD and each.who == target
+    ]  # fmt: skip
+
+
+def _secrets_away(noticed: Sequence[Incident], standing: Standing) -> list[Incident]:
+    """The times in which the provider of a secret that the job names did not answer; `who` is the reference."""
+    references = references_in(msgspec.json.decode(standing.plan.task))
+    targets = {joined(standing.row.namespace, text): text for text in references}
+    return [
+        replace(each, who=targets[each.who])
+        for each in noticed
+        if each.kind == SECRETS_AWAY and each.who in targets
     ]  # fmt: skip
 
 

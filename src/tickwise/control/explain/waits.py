@@ -84,6 +84,8 @@ def waits(facts: RunFacts) -> Waits | None:
         return Waits(Because.WAITING_RATE, words, {"ready_time": written(run.ready_at)})
     if run.state is RunState.QUEUED and facts.circuits and facts.circuits[-1].end >= now:
         return _for_host(facts.circuits[-1], at, run.ready_at)
+    if run.state is RunState.QUEUED and facts.secrets_away and facts.secrets_away[-1].end >= now:
+        return _for_secrets(facts.secrets_away[-1], at, run.ready_at)
     if run.state is RunState.QUEUED and run.due_at <= now:
         words = f"was given back by an executor that cannot run it for now, and is offered again at {at}"
         return Waits(Because.WAITING_GIVEN_BACK, words, {"ready_time": written(run.ready_at)})
@@ -115,6 +117,12 @@ def _for_host(open_circuit: Incident, at: str, ready_at: float) -> Waits:
     words = f"waits: {open_circuit.who} keeps failing, so it is left alone for a while; it is offered again at {at}"
     data = {"host": open_circuit.who, "open_from": written(open_circuit.begin), "ready_time": written(ready_at)}
     return Waits(Because.WAITING_CIRCUIT, words, data)
+
+
+def _for_secrets(away: Incident, at: str, ready_at: float) -> Waits:
+    words = f"waits: the provider of {away.who} does not answer its executor; it is offered again at {at}"
+    data = {"secret": away.who, "away_from": written(away.begin), "ready_time": written(ready_at)}
+    return Waits(Because.WAITING_SECRETS, words, data)
 
 
 def _for_slot(facts: RunFacts, key: str) -> Waits:

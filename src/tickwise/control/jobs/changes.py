@@ -18,9 +18,11 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.confining import Confined, check_run_as, reconfine
+from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
+from tickwise.control.jobs.named_secrets import warnings_of
 from tickwise.control.jobs.planning import LASTING, Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
@@ -204,13 +206,16 @@ class JobChanges:
         if plan.schedule_type in LASTING:
             fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
+        key = row.key if body.key is UNSET else body.key
+        definition = self._identified(row, definition, key, task.kind)
         doubts = self._doubts(body, definition, task, is_new=resolved is not None)
+        doubts = (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
             expected_version=row.version,
             name=name,
-            key=row.key if body.key is UNSET else body.key,
+            key=key,
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
@@ -244,6 +249,11 @@ class JobChanges:
         """The confinement that the job has then. Raises `Invalid`."""
         confined = reconfine(body, kind, old, scene.floor)
         return check_run_as(confined, row.namespace, self._composer.check.run_as_users)
+
+    def _identified(self, row: JobRow, definition: Definition, key: str | None, kind: str) -> Definition:
+        """The definition with what its identity tokens say. Raises `Invalid`."""
+        facts = JobFacts(row.namespace, row.job_id, key or None, kind)
+        return with_identity(definition, facts, self._composer.check.issuer)
 
     def _changed(self, change: JobChange) -> None:
         """Announce a stored change."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import UNSET
 
 from tickwise.control.access import check_labels
 from tickwise.control.bodies import JobBody
 from tickwise.control.context import ControlContext
 from tickwise.control.jobs.composing import Composed, compose
+from tickwise.control.jobs.identity import make_ready
+from tickwise.control.jobs.named_secrets import may_be_told, missing_secrets
 from tickwise.control.jobs.rechecking import NamedReferences, is_usual, named, read, rechecked
 from tickwise.control.jobs.resolving import TASK_MISSING
 from tickwise.control.jobs.scene import Scene
@@ -37,10 +40,12 @@ class JobComposer:
 
     def _usual_scene(self, who: Principal, body: JobBody) -> Scene | None:
         """`scene` of a job that names nothing that is stored, while what is known beside it is fresh: asks nobody."""
-        if body.task_id or body.calendars or body.then or body.on_failure or body.notify:
+        if body.task_id or body.calendars or body.then or body.on_failure or body.notify or body.identity_token:
             return None
-        if body.task is not UNSET and self.check.needs_look(bytes(body.task)):
-            return None
+        if body.task is not UNSET:
+            task = bytes(body.task)
+            if self.check.needs_look(task) or may_be_told(who, (task,)):
+                return None
         now, serving = self._context.time.fresh(), self._context.executors.fresh_serving()
         floor = self._context.floors.fresh(who.namespace)
         if now is None or serving is None or floor is None:
@@ -68,9 +73,13 @@ class JobComposer:
         ]
         following = await look(self._context.store.jobs, who.namespace, names) if names else NOTHING
         following = following.told_to(who.within)
+        await make_ready(bodies, who.namespace, self.check.issuer)
         now, serving = await self._context.time.now(), await self._context.executors.serving()
         floor = await self._context.floors.of(who.namespace)
         known = Scene(now, tasks, serving, calendars, following, channels)
+        inline = [bytes(body.task) for body in bodies if isinstance(body.task, msgspec.Raw)]
+        if may_be_told(who, inline):
+            known = known._replace(missing_secrets=await missing_secrets(self._context, who, inline))
         return known._replace(sandboxes=self._context.sandboxes, floor=floor)
 
     async def scripts_of(self, bodies: Sequence[JobBody]) -> Findings:

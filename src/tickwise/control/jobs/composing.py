@@ -20,7 +20,9 @@ from msgspec import UNSET
 
 from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
+from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
+from tickwise.control.jobs.named_secrets import warnings_of
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
 from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, resolve
@@ -69,6 +71,12 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
         passing = (*passing, missing)
     if confined.warnings:
         passing = (*passing, *confined.warnings)
+    if scene.missing_secrets:
+        passing = (*passing, *warnings_of(bytes(task.text), scene.missing_secrets))
+    definition = _definition(when, resolved, lasting, fields)
+    if body.identity_token:
+        facts = JobFacts(who.namespace, job_id, body.key or None, task.kind)
+        definition = with_identity(definition, facts, check.issuer)
     return Composed(
         NewJob(
             job_id=job_id,
@@ -76,7 +84,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             name=name,
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
-            definition=encode_definition(_definition(when, resolved, lasting, fields)),
+            definition=encode_definition(definition),
             lane=own_lane,
             created_by=who.name,
             recurring=when.recurs,

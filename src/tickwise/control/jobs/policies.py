@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from tickwise.control.bodies import TEXT_MAX, JobBody, RetryBody
+from tickwise.control.jobs.identity import checked_token
 from tickwise.control.tasks import CheckedTask, TaskCheck
 from tickwise.control.texts import clean_text
 from tickwise.documents.definition import Concurrency, Definition, Limits, Rate, Retry
@@ -43,7 +44,7 @@ DELAY_SECONDS_MAX: Final = 366 * 86_400.0
 FACTOR_MAX: Final = 1_000.0
 MAX_SLOTS: Final = 1_000_000
 _DRAWN: Final = DrawnFields(OTHER_FIELDS)
-_ALL: Final = ("retry", "limits", "concurrency", "rate", *(field.name for field in OTHER_FIELDS))
+_ALL: Final = ("retry", "limits", "concurrency", "rate", "identity_token", *(field.name for field in OTHER_FIELDS))
 _NOTHING: Final = (UNSET,) * len(_ALL)
 _all = attrgetter(*_ALL)
 _KEYED: Final = ("concurrency", "rate")
@@ -108,6 +109,8 @@ def _checked(body: JobBody) -> dict[str, Any]:
         found["concurrency"] = _checked_concurrency(body.concurrency)
     if body.rate is not UNSET:
         found["rate"] = _checked_rate(body.rate)
+    if body.identity_token is not UNSET:
+        found["identity_token"] = checked_token(body.identity_token)
     return found
 
 
@@ -121,6 +124,7 @@ def check_policies(definition: Definition, task: CheckedTask, check: TaskCheck) 
         check_kept(_checked_limits(definition.limits), task.kind, check.rules_of(task.kind).limits, sent=True)
     _checked_concurrency(definition.concurrency)
     _checked_rate(definition.rate)
+    checked_token(definition.identity_token)
     if bytes(definition.payload) != b"{}":
         payload_of(definition.payload, UNSET)
 

@@ -17,6 +17,7 @@ import msgspec
 
 from tickwise.control.bodies import TEXT_MAX, JobBody
 from tickwise.control.jobs.confining import check_confinement
+from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import labels_of, usual_lane
 from tickwise.control.jobs.planning import RECURRING, retimed
 from tickwise.control.jobs.policies import Keyed, check_policies, with_keys
@@ -141,6 +142,7 @@ def rechecked(job: NewJob, definition: Definition, scene: Scene, check: TaskChec
     _check_rest(job, definition, scene)
     timing = retimed(definition, job.job_id, scene.now)
     made = with_keys(definition, Keyed(job.job_id, lane.queue, job.labels or {}), ())
+    made = with_identity(made, JobFacts(job.namespace, job.job_id, job.key, task.kind), check.issuer)
     if task.text != definition.task:
         made = msgspec.structs.replace(made, task=task.text)
     return job._replace(

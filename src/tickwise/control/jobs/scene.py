@@ -26,6 +26,8 @@ class Scene(NamedTuple):
     """The jobs that are named as successors, and what follows from them."""
     channels: frozenset[str] = frozenset()
     """The channels that are named by `notify`, as far as they exist."""
+    missing_secrets: frozenset[str] = frozenset()
+    """The secrets that are named and do not exist, as far as the caller may know."""
     scripts: Findings = NO_FINDINGS
     """The findings on the scripts in the bodies."""
     sandboxes: bool = True

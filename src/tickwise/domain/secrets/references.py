@@ -19,6 +19,8 @@ _REFERENCE: Final = re.compile(r"(secret|secret-file):(?:([a-z][a-z0-9-]{0,31}):
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 OWN_PROVIDER: Final = ""
 """The provider of secrets that Tickwise keeps itself."""
+PROVIDERS: Final = ("environment", "files", "kubernetes", "vault")
+"""The other providers that executors may have."""
 
 
 class Injection(StrEnum):

@@ -4,6 +4,7 @@ keys        API keys, each a principal of a namespace
 users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
+tokens      identity tokens of runs, and their signing keys
 browser_sessions  cookies of the pages, and links that sign in once
 """
 
@@ -25,12 +26,14 @@ from tickwise.ports.identity.keys import (
 from tickwise.ports.identity.namespaces import NamespaceStore, RemovalStore
 from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.identity.sessions import SessionStore
+from tickwise.ports.identity.tokens import IdentityKeyStore
 from tickwise.ports.identity.users import RoleStore, UserStore
 
 __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
     "FoundKey",
+    "IdentityKeyStore",
     "KeyOrigin",
     "KeyRotation",
     "KeyRow",

@@ -16,9 +16,9 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions
-                                            API keys, tenants, people, custom roles, refresh tokens, cookies
-                                            (`ports.identity`)
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · identity_keys
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies, keys
+                                            of identity tokens (`ports.identity`)
 
 Rules of every method:
 
@@ -48,6 +48,7 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    IdentityKeyStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -560,6 +561,8 @@ class Store(Protocol):
     def sessions(self) -> SessionStore: ...
     @property
     def browser_sessions(self) -> BrowserSessionStore: ...
+    @property
+    def identity_keys(self) -> IdentityKeyStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

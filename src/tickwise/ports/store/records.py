@@ -175,13 +175,15 @@ class Incident:
 
     kind: str
     """`store_away`: the database could not be reached. `scheduler_away`: no scheduler was at work. `circuit_open`: an
-    executor gave back the runs of a namespace that call a host which keeps failing. `queue_held`: a queue was on hold;
+    executor gave back the runs of a namespace that call a host which keeps failing. `secrets_away`: one gave back runs
+    that name a secret whose provider did not answer. `queue_held`: a queue was on hold;
     the store writes it with the hold, and ends it when that ends early."""
     begin: float
     end: float
     """Of a hold without an end that goes on: infinite."""
     who: str
-    """The process that noticed it; of a circuit, the namespace and the host, `joined`; of a hold, the namespace and the
+    """The process that noticed it; of a circuit, the namespace and the host, `joined`; of
+    secrets, the namespace and the reference; of a hold, the namespace and the
     queue, `joined`."""
 
 

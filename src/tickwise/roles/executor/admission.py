@@ -4,7 +4,8 @@ claimed ──► definition read ──► held ──► run_starter
                │                  └── this executor drains: given back
                ├── unreadable: ends as `invalid`
                ├── an older attempt of the run still dies here: given back for a second
-               └── a counted capacity that it needs is not free: given back (`ledger`)
+               ├── a counted capacity that it needs is not free: given back (`ledger`)
+               └── its task names secrets: it goes to the starter when their values are there (`secret_values`)
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tickwise.roles.executor.ledger import AdmissionVerdict
 from tickwise.roles.executor.outbox import Outbox
 from tickwise.roles.executor.outcomes import UNOFFERED_SECONDS, given_back, unreadable
 from tickwise.roles.executor.run_starter import RunStarter
+from tickwise.roles.executor.secret_values import SecretValues
 from tickwise.roles.executor.settlement import RunSettlement
 from tickwise.roles.executor.store_clock import StoreClock
 from tickwise.roles.shared.service import Telemetry
@@ -51,6 +53,7 @@ class Admission:
         held_runs: HeldRuns,
         capacities: Sequence[RunnerCapacity],
         starter: RunStarter,
+        secrets: SecretValues,
         settlement: RunSettlement,
         outbox: Outbox,
         telemetry: Telemetry,
@@ -61,6 +64,7 @@ class Admission:
         self._held_runs = held_runs
         self._by_kind = {kind: capacity for capacity in capacities for kind in capacity.kinds}
         self._starter = starter
+        self._secrets = secrets
         self._settlement = settlement
         self._outbox = outbox
         self._telemetry = telemetry
@@ -70,7 +74,9 @@ class Admission:
         self._time.saw(rows[0].now)
         self._answered.add(rows)
         self._telemetry.claimed(len(rows))
-        by_kind, live, dying, taken = self._by_kind, self._held_runs.live, self._held_runs.dying, []
+        by_kind, live, dying = self._by_kind, self._held_runs.live, self._held_runs.dying
+        taken: list[HeldRun] = []
+        naming: list[HeldRun] = []
         for claimed in rows:
             try:
                 body = read_body(claimed.spec)
@@ -87,12 +93,14 @@ class Admission:
                 continue
             live[run_id] = held
             held.capacity.held += 1
-            taken.append(held)
+            (naming if body.secrets else taken).append(held)
         if self._held_runs.closed:
             # The claim was under way when the executor began to drain.
-            self._settlement.give_back(taken)
-        else:
-            self._starter.take(taken)
+            self._settlement.give_back([*taken, *naming])
+            return
+        self._starter.take(taken)
+        if naming:
+            self._secrets.take(naming)
 
     def known_tokens(self) -> Iterator[int]:
         """The tokens of all claims that the store answered. Ended runs count: the store may have lost their ends."""

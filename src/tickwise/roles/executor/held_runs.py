@@ -9,6 +9,7 @@ Invariant: a run is held once, and its place in its runner's capacity is given b
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -17,13 +18,15 @@ from uuid import UUID
 import msgspec
 
 from tickwise.documents.definition import Limits, Work, decode_work
+from tickwise.domain.accounts.identity_tokens import TokenWish
 from tickwise.domain.decision import Overlap
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.capacities import Demand, demand_of
 from tickwise.domain.rules.confinement import PLAIN, Confinement
+from tickwise.domain.secrets.places import SECRET, references_in
 from tickwise.domain.trace_context import TraceContext
-from tickwise.ports.runner import Assignment, TaskLimits
+from tickwise.ports.runner import NO_SECRETS, Assignment, TaskLimits
 from tickwise.ports.store import Gate
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.ledger import CapacityLedger
@@ -69,6 +72,10 @@ class Body(NamedTuple):
     """Runs may wait for its end: for its slot, or because later runs of its job wait for earlier ones."""
     demand: Demand | None = None
     """The counted capacities that it holds from its claim until its task is dead; None: none."""
+    secrets: tuple[str, ...] = ()
+    """The references to secrets in its task."""
+    token_wish: TokenWish | None = None
+    """The identity token that each attempt gets; None: none."""
 
 
 def read_body(text: str) -> Body:
@@ -91,7 +98,9 @@ def _read(text: str) -> Body:
     waited_for = work.concurrency is not None or work.overlap in WAITING
     flags = (guarded, bool(work.retry.on.error), _confinement_of(work), bool(work.then), waited_for)
     demand = demand_of(work.resources, limits.memory_bytes)
-    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand))
+    secrets = references_in(work.task) if SECRET in text else ()  # a text without the word holds none
+    wish = None if work.identity_token is None else work.identity_token.wish(work.job_key)
+    return _new(Body, (work, work.task["kind"], bytes(work.payload), limits, *flags, demand, secrets, wish))
 
 
 def _confinement_of(work: Work) -> Confinement:
@@ -127,6 +136,8 @@ class HeldRun(msgspec.Struct, eq=False):
     """It is being stopped because our lease ends."""
     trace: AttemptTrace | None = None
     """Set from the launch to the end of an attempt that is recorded."""
+    secrets: Mapping[str, bytes] = NO_SECRETS
+    """The values of its references, from the answer of their providers on."""
 
     @property
     def work(self) -> Work:
@@ -179,6 +190,8 @@ class HeldRun(msgspec.Struct, eq=False):
                 work.traceparent,
                 work.tracestate,
                 body.confinement,
+                self.secrets,
+                None,
             ),
         )
 

@@ -25,7 +25,9 @@ from tickwise.observability.buffers import Buffer
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import WarmingRunner
+from tickwise.ports.secrets import SecretProvider
 from tickwise.ports.signals import Signals, Topic
 from tickwise.ports.store import ExecutingStore, IncidentStore
 from tickwise.roles.executor.admission import Admission
@@ -37,6 +39,7 @@ from tickwise.roles.executor.claim_hints import Hinting
 from tickwise.roles.executor.claim_loop import ClaimLoop
 from tickwise.roles.executor.departure import Departure
 from tickwise.roles.executor.held_runs import HeldRuns
+from tickwise.roles.executor.identity import AttemptTokens
 from tickwise.roles.executor.lease import Lease, LeaseWatchers
 from tickwise.roles.executor.lease_watch import LeaseWatch
 from tickwise.roles.executor.ledger import CapacityLedger
@@ -47,6 +50,7 @@ from tickwise.roles.executor.result_publisher import MAX_KEPT, Publisher
 from tickwise.roles.executor.run_log import RunLog
 from tickwise.roles.executor.run_starter import RunStarter
 from tickwise.roles.executor.run_traces import RunTraces
+from tickwise.roles.executor.secret_values import SecretValues
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.executor.settlement import RunReports, RunSettlement
 from tickwise.roles.executor.start_records import StartRecords
@@ -77,10 +81,13 @@ class Executor(Service):
         watchers: LeaseWatchers | None = None,
         signing: ResultsSigning | None = None,
         tracer: Tracer | None = None,
+        issuer: TokenIssuer | None = None,
+        secrets: Mapping[str, SecretProvider] | None = None,
     ) -> None:
         """`broker` brings hints. Without it, or while it is away, signals wake the executor, and it claims any run.
         `incidents` stores open circuits. `watchers` kill the tasks while this process stands still. `signing` signs the
-        outcomes that go through the broker. `tracer` records the spans of attempts."""
+        outcomes that go through the broker. `tracer` records the spans of attempts. `issuer` signs the identity tokens
+        of runs. `secrets`: the providers of secrets, by name; the executor closes them."""
         super().__init__()
         self._store = store
         self._signals = signals
@@ -92,6 +99,7 @@ class Executor(Service):
         self._claim_wake = self._rings if broker is None else asyncio.Event()
         self._ledger = CapacityLedger(settings.capacities, clock=clock, wake=self._claim_wake)
         self._held_runs = HeldRuns(self._ledger)
+        self._tokens = AttemptTokens(issuer, clock=clock, held_runs=self._held_runs)
         self._beat_wake = signals.listen(Topic.CANCELS, concerns=self._held_runs.live.__contains__)
         self._time = StoreClock(clock)
         self._lease = Lease(clock, settings.lease_seconds, doubted=self._beat_wake, watchers=watchers)
@@ -100,6 +108,7 @@ class Executor(Service):
         bound = settings.log_runs_per_second
         self._run_log = None if bound is None else RunLog(clock, self._lease, bound)
         self._tracer = tracer
+        self._providers = secrets or {}
         self._traces = None if tracer is None else RunTraces(tracer, self._lease)
         self._circuits = None if incidents is None else CircuitRecord(incidents)
         # Each group needs the groups before it.
@@ -198,6 +207,15 @@ class Executor(Service):
             settlement=self._settlement,
             run_log=self._run_log,
             traces=self._traces,
+            tokens=self._tokens,
+        )
+        self._secrets = SecretValues(
+            self._providers,
+            clock=clock,
+            time=time,
+            held_runs=held_runs,
+            starter=self._starter,
+            settlement=self._settlement,
         )
         self._admission = Admission(
             time=time,
@@ -206,6 +224,7 @@ class Executor(Service):
             held_runs=held_runs,
             capacities=self._capacities,
             starter=self._starter,
+            secrets=self._secrets,
             settlement=self._settlement,
             outbox=self._outbox,
             telemetry=telemetry,
@@ -302,6 +321,7 @@ class Executor(Service):
             Loop("lease", self._lease_watch.watch, clock),
             Loop("compare", self._reconciliation.compare, clock, self._reconciliation.wake),
             Loop("hold", self._starter.launch_due, clock, self._starter.changed),
+            Loop("identity", self._tokens.step, clock, self._tokens.changed),
             Loop("starts", self._starts.send, clock, self._starts.more),
             Loop("finish", self._outbox.send, clock, self._outbox.more),
             Loop("claim", self._claim_loop.step, clock, self._claim_wake),
@@ -364,6 +384,7 @@ class Executor(Service):
         finally:
             # Heartbeats go on until here.
             self._starter.stop()
+            await self._secrets.stop()
             if self._hinting is not None:
                 await self._hinting.stop()
             await super().stop()

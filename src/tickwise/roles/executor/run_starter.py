@@ -23,10 +23,12 @@ import structlog
 
 from tickwise.observability.tracing import DECIDING_BITS
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.tokens import TokenFault
 from tickwise.ports.runner import Assignment, Ending, Verdict
 from tickwise.ports.store import AttemptStore, Began
 from tickwise.roles.executor.capacity import RunnerCapacity
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, RunStage
+from tickwise.roles.executor.identity import AttemptTokens, without_token
 from tickwise.roles.executor.lease import Lease
 from tickwise.roles.executor.outcomes import expired, is_expired, is_too_late, too_late
 from tickwise.roles.executor.run_log import RunLog
@@ -62,6 +64,7 @@ class RunStarter:
         settlement: RunSettlement,
         run_log: RunLog | None = None,
         traces: RunTraces | None = None,
+        tokens: AttemptTokens | None = None,
     ) -> None:
         self.changed = asyncio.Event()
         """Set when something is held that was not before."""
@@ -73,6 +76,7 @@ class RunStarter:
         self._settlement = settlement
         self._run_log = run_log
         self._traces = traces
+        self._tokens = tokens or AttemptTokens(None, clock=clock, held_runs=held_runs)
         self._heap: list[tuple[float, int, HeldRun]] = []
         self._order = itertools.count()
         # A dict, because sets of tasks have another order in each process, and a simulation none of its own.
@@ -141,6 +145,7 @@ class RunStarter:
             return
         groups: dict[RunnerCapacity, list[Assignment]] = collections.defaultdict(list)
         guarded: list[HeldRun] = []
+        named: list[HeldRun] = []
         launched: list[HeldRun] = []
         lines = 0 if self._run_log is None else self._run_log.starts_room
         for held in batch:
@@ -157,6 +162,10 @@ class RunStarter:
                 held.stage = RunStage.STARTING
                 guarded.append(held)
                 continue
+            if held.body.token_wish is not None:
+                held.stage = RunStage.STARTING
+                named.append(held)
+                continue
             held.stage = _LAUNCHED
             groups[capacity].append(self._assignment(held))
             if len(launched) < lines:
@@ -165,10 +174,11 @@ class RunStarter:
             self._run_log.launched(launched, sum(map(len, groups.values())), self._time.now())
         for capacity, assignments in groups.items():
             capacity.runner.launch(assignments)
-        if guarded:
-            task = asyncio.create_task(self._launch_guarded(guarded))
-            self._starting[task] = None
-            task.add_done_callback(self._starting.pop)
+        for work in (guarded and self._launch_guarded(guarded), named and self._launch_named(named)):
+            if work:
+                task = asyncio.create_task(work)
+                self._starting[task] = None
+                task.add_done_callback(self._starting.pop)
 
     async def _launch_guarded(self, batch: Sequence[HeldRun]) -> None:
         """Record the start, fenced, and begin only what the store accepted."""
@@ -187,9 +197,7 @@ class RunStarter:
                 # It may be on record. Only a repeated call can tell. An expiry of this executor ends the loop too.
                 logger.warning("start_unrecorded", runs=len(batch), detail=str(failure))
                 await self._clock.sleep(GUARD_RETRY_SECONDS)
-        while not self._lease.stands() and any(self._ours(batch)):
-            # The answer took long: the store may have expired this executor, and this run must not begin twice.
-            await self._clock.sleep(LEASE_LOOK_SECONDS)
+        await self._until_lease_stands(batch)
         for held in self._ours(batch):
             if held.claimed.run_id in refused:
                 # The run has another holder by now, or waits for another run, a slot or its rate, or is skipped: no
@@ -198,12 +206,38 @@ class RunStarter:
                 self._held_runs.idle.set()
             elif held.cancelling:
                 self._settlement.end(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
+            elif held.body.token_wish is None:
+                self._begin(held, self._assignment(held))
+        await self._launch_named([held for held in self._ours(batch) if held.stage is RunStage.STARTING])
+
+    async def _launch_named(self, batch: Sequence[HeldRun]) -> None:
+        """Sign the identity tokens of these runs, then begin them."""
+        if not batch:
+            return
+        signed = await asyncio.gather(*map(self._tokens.sign, batch))
+        await self._until_lease_stands(batch)
+        now = self._time.now()
+        for held, token in zip(batch, signed, strict=True):
+            if not self._held_runs.holds(held):
+                continue
+            if held.cancelling:
+                self._settlement.end(held, Ending(Verdict.CANCELLED, now, now, "cancelled"))
+            elif isinstance(token, TokenFault):
+                self._settlement.end(held, without_token(token, now))
             else:
-                held.stage = RunStage.LAUNCHED
-                assignment = self._assignment(held)
-                if self._run_log is not None:
-                    self._run_log.launched([held], 1, self._time.now())
-                held.capacity.runner.launch([assignment])
+                self._begin(held, self._assignment(held)._replace(identity_token=token.text))
+                self._tokens.begun(held, token)
+
+    def _begin(self, held: HeldRun, assignment: Assignment) -> None:
+        held.stage = _LAUNCHED
+        if self._run_log is not None:
+            self._run_log.launched([held], 1, self._time.now())
+        held.capacity.runner.launch([assignment])
+
+    async def _until_lease_stands(self, batch: Sequence[HeldRun]) -> None:
+        """Wait while an answer took so long that the store may have expired this executor: no run begins twice."""
+        while not self._lease.stands() and any(self._ours(batch)):
+            await self._clock.sleep(LEASE_LOOK_SECONDS)
 
     def _assignment(self, held: HeldRun) -> Assignment:
         """As its runner takes it, in its place of the trace if it is recorded."""

@@ -19,6 +19,7 @@ from tickwise.adapters.runner.checks import json_type, text
 from tickwise.domain.errors import Invalid
 from tickwise.domain.masking import MASK
 from tickwise.domain.notices.channels import SECRET_PREFIX, signing_key
+from tickwise.domain.secrets.references import Injection
 
 SIGN: Final = "sign"
 OAUTH: Final = "oauth"
@@ -81,7 +82,7 @@ def checked_sign(said: Any) -> Mapping[str, Any]:
             pointer=f"/{SIGN}/secrets",
         )
     for place, secret in enumerate(secrets):
-        if secret != MASK and not _is_signing_secret(secret):
+        if secret != MASK and not is_reference(secret) and not is_signing_secret(secret):
             raise Invalid(
                 f"a signing secret is `{SECRET_PREFIX}` and {KEY_BYTES[0]} to {KEY_BYTES[1]} random bytes as base64; "
                 f'one is made by: echo "{SECRET_PREFIX}$(openssl rand -base64 32)"',
@@ -90,7 +91,18 @@ def checked_sign(said: Any) -> Mapping[str, Any]:
     return {"secrets": list(secrets)}
 
 
-def _is_signing_secret(secret: Any) -> bool:
+def is_reference(text: Any) -> bool:
+    """Check whether a text stands for a secret, which is looked at when the request is made."""
+    return isinstance(text, str) and text.startswith(f"{Injection.VALUE}:")
+
+
+def is_client_secret(text: str) -> bool:
+    """Check whether a value can be the secret of a client."""
+    return _VISIBLE.fullmatch(text) is not None
+
+
+def is_signing_secret(secret: Any) -> bool:
+    """Check whether a value can sign as Standard Webhooks says."""
     if not isinstance(secret, str) or not secret.startswith(SECRET_PREFIX) or len(secret) > 200:
         return False
     try:

@@ -19,8 +19,10 @@ from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
-from tickwise.adapters.runner.calls.templates import PAYLOAD, Literal, Lookup, Part, parse
+from tickwise.adapters.runner.calls.templates import IDENTITY_TOKEN, PAYLOAD, Literal, Lookup, Part, parse
 from tickwise.adapters.runner.checks import json_type
+from tickwise.domain.secrets.places import SECRET, reference_text
+from tickwise.ports.runner import NO_SECRETS
 
 RENDERED_BYTES_MAX: Final = 8 << 20
 """Of all values in one request: a large one that is named often would fill the memory."""
@@ -41,13 +43,40 @@ class TemplateValueError(Exception):
 class Values:
     """The values of one run, and the room that they may take in its request."""
 
-    def __init__(self, payload: bytes, facts: Mapping[str, str | int], *, templates: bool = True) -> None:
-        """`payload`: JSON text. `facts`: by the names of `RUN_FACTS`. Without `templates`, texts are as they are."""
-        self._parse: Callable[[str], tuple[Part, ...]] = parse if templates else _as_it_is
+    def __init__(
+        self,
+        payload: bytes,
+        facts: Mapping[str, str | int],
+        *,
+        templates: bool = True,
+        secrets: Mapping[str, bytes] = NO_SECRETS,
+        identity_token: str | None = None,
+    ) -> None:
+        """`payload`: JSON text. `facts`: by the names of `RUN_FACTS`. Without `templates`, texts are as they are, but
+        for those that are references. `secrets`: by their references."""
+        self._parts: Callable[[str], tuple[Part, ...]] = parse if templates else _as_it_is
+        self._secrets = secrets
+        self._identity_token = identity_token
         self._payload = payload
         self._facts = facts
         self._decoded: tuple[Any] | None = None
         self._room = RENDERED_BYTES_MAX
+
+    def _parse(self, text: str) -> tuple[Part, ...]:
+        if text in self._secrets:
+            return (Literal(self.secret(text), text),)
+        return self._parts(text)
+
+    def secret(self, reference: str) -> str:
+        """The value of a secret as text. Raises `TemplateValueError`."""
+        try:
+            return self._secrets[reference].decode()
+        except KeyError:
+            raise TemplateValueError(f"the value of {reference} did not come with the run") from None
+        except UnicodeDecodeError:
+            raise TemplateValueError(
+                f"the value of {reference} is no text (UTF-8), so no request can hold it"
+            ) from None
 
     def address(self, text: str) -> str:
         """An address: its path and its query each by its own rule. The fragment, which is never sent, is left out."""
@@ -147,6 +176,12 @@ class Values:
 
     def _found(self, lookup: Lookup, where: str, *, null_is_missing: bool) -> Any:
         """The value of the run, or the default. Raises `TemplateValueError`."""
+        if lookup.path[0] == IDENTITY_TOKEN:
+            if self._identity_token is None:
+                raise TemplateValueError(f"{lookup.source}: the job asks for no identity token; give it identity_token")
+            return self._identity_token
+        if lookup.path[0] == SECRET:
+            return self.secret(reference_text(lookup.path[1:]))
         value: Any = self._payload_value() if lookup.path[0] == PAYLOAD else self._facts
         known = lookup.path[0]
         for name in lookup.path[1:]:

@@ -16,18 +16,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tickwise.adapters.runner.calls.addresses import check_url
-from tickwise.adapters.runner.calls.templates import OPEN, TemplateFault, has_templates, parse
+from tickwise.adapters.runner.calls.templates import (
+    IDENTITY_TOKEN,
+    OPEN,
+    Lookup,
+    Part,
+    TemplateFault,
+    has_templates,
+    parse,
+)
 from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.errors import Invalid
 from tickwise.domain.masking import MASK
+from tickwise.domain.secrets.places import FIXED_HEADERS, SECRET
 
 MAX_PARAMETERS: Final = 200
 MAX_PARAMETER_CHARACTERS: Final = 100_000
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 TEXT_TYPE: Final = "text/plain"
 TEMPLATES: Final = "templates"
-FIXED_HEADERS: Final = frozenset({"host", "content-type", "content-encoding", "accept-encoding", "expect"})
-"""Headers that say where a message goes and how it is read: a value in them could change what all others mean."""
 
 _ORIGIN: Final = re.compile(r"https?://[^/?#\\]+[/?]", re.IGNORECASE)
 
@@ -56,6 +63,12 @@ def checked_url(url: str) -> str:
     for part in parts:
         if isinstance(part, str):
             seen += part
+        elif isinstance(part, Lookup) and part.path[0] == SECRET:
+            raise Invalid(
+                "an address has no secret in it, because addresses are written into logs; send it in a header, or as a "
+                "parameter in `query`",
+                pointer="/url",
+            )
         elif "#" in seen:
             raise Invalid("a value behind `#` is never sent; write it before that", pointer="/url")
         else:
@@ -153,6 +166,17 @@ def _texts(value: Any, pointer: str) -> Iterator[tuple[str, str, bool]]:
 
 def _parsed(text: str, pointer: str) -> Any:
     try:
-        return parse(text)
+        parts = parse(text)
     except TemplateFault as fault:
         raise Invalid(str(fault), pointer=pointer) from None
+    if not pointer.startswith("/headers/") and any(_is_token(part) for part in parts):
+        raise Invalid(
+            "an identity token stands in a header alone, as in `Authorization: Bearer {{ identity_token }}`: addresses "
+            "and bodies are kept by servers",
+            pointer=pointer,
+        )
+    return parts
+
+
+def _is_token(part: Part) -> bool:
+    return isinstance(part, Lookup) and part.path[0] == IDENTITY_TOKEN

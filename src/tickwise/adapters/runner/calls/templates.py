@@ -7,6 +7,8 @@
     {{ payload.order.id }}              a value of the payload, by the names of fields and the numbers of items
     {{ payload."a name".0 }}            a name with other signs, in quotes as in JSON
     {{ run.id }}                        a fact of the run: `RUN_FACTS`
+    {{ secret.NAME }}                   a secret; of another provider in quotes: {{ secret."vault:app/db#key" }}
+    {{ identity_token }}                the identity token of the attempt, in headers alone
     {{ payload.note | default("-") }}   in the place of a value that is not there
     {{ "{{" }}                          a text, here the two braces themselves
 
@@ -21,10 +23,15 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickwise.domain.errors import Invalid
+from tickwise.domain.secrets.places import SECRET, reference_text
+from tickwise.domain.secrets.references import read_reference
+
 OPEN: Final = "{{"
 CLOSE: Final = "}}"
 PAYLOAD: Final = "payload"
 RUN: Final = "run"
+IDENTITY_TOKEN: Final = "identity_token"
 RUN_FACTS: Final = (
     "id", "due", "nominal", "attempt", "idempotency_key", "fencing_token", "job_id", "namespace",
 )  # fmt: skip
@@ -50,7 +57,8 @@ class Lookup:
     """A value of the run that stands in a text."""
 
     path: tuple[str, ...]
-    """`payload` and the names below it, or `run` and one of `RUN_FACTS`."""
+    """`payload` and the names below it, `run` and one of `RUN_FACTS`, `secret` and its name, or
+    `identity_token`."""
     source: str
     """As it is written, for messages."""
     has_default: bool = False
@@ -125,6 +133,10 @@ class _Reader:
         source = self._text[self._begin : self._place]
         if default is None:
             return Lookup(path, source), self._place
+        if path[0] == IDENTITY_TOKEN:
+            raise TemplateFault("an identity token has no default: without it the request is not sent")
+        if path[0] == SECRET:
+            raise TemplateFault("a secret has no default: without its value the request is not sent")
         return Lookup(path, source, has_default=True, default=default[0]), self._place
 
     def _path(self) -> tuple[str, ...]:
@@ -203,13 +215,28 @@ def _checked_path(names: list[str]) -> tuple[str, ...]:
     first = names[0]
     if first == PAYLOAD:
         return tuple(names)
+    if first == SECRET:
+        return _checked_secret(names)
+    if names == [IDENTITY_TOKEN]:
+        return (IDENTITY_TOKEN,)
     if first != RUN:
-        near = difflib.get_close_matches(first[:50], (PAYLOAD, RUN), n=1)
+        near = difflib.get_close_matches(first[:50], (PAYLOAD, RUN, SECRET), n=1)
         rest = ".".join(names[1:] if near else names)
         better = f"{near[0] if near else PAYLOAD}.{rest}".removesuffix(".")
-        raise TemplateFault(f"a value begins with `payload` or `run`; did you mean {{{{ {better} }}}}?")
+        raise TemplateFault(f"a value begins with `payload`, `run` or `secret`; did you mean {{{{ {better} }}}}?")
     if len(names) != 2 or names[1] not in RUN_FACTS:
         near = difflib.get_close_matches(".".join(names[1:])[:50], RUN_FACTS, n=1)
         hint = f"did you mean {{{{ run.{near[0]} }}}}?" if near else f"there are {', '.join(RUN_FACTS)}"
         raise TemplateFault(f"a run has no such fact; {hint}")
+    return tuple(names)
+
+
+def _checked_secret(names: list[str]) -> tuple[str, ...]:
+    """The path of a secret. Raises `TemplateFault`."""
+    if len(names) < 2:
+        raise TemplateFault("a secret is named behind a dot, as in {{ secret.api-token }}")
+    try:
+        read_reference(reference_text(names[1:]))
+    except Invalid as refusal:
+        raise TemplateFault(refusal.detail) from None
     return tuple(names)

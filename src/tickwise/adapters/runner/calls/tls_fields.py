@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from tickwise.adapters.runner.calls.credentials import is_reference
 from tickwise.adapters.runner.checks import json_type
 from tickwise.domain.errors import Invalid
 from tickwise.domain.masking import MASK
@@ -120,7 +121,7 @@ def _check_texts(tls: Mapping[str, str]) -> None:
         if len(chains[name]) > CERTIFICATES_MAX:
             raise Invalid(f"`{name}` has more than {CERTIFICATES_MAX} certificates", pointer=f"/{TLS}/{name}")
     key = tls.get("key")
-    if key is None or key == MASK:
+    if key is None or key == MASK or is_reference(key):
         return
     if "ENCRYPTED" in key:
         raise Invalid(

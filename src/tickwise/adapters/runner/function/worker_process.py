@@ -139,9 +139,25 @@ class WorkerProcess(asyncio.Protocol):
         number = self._next_number
         for run in runs:
             # Unpacked at once, and the ids without a call of Python code: this is done for every run there is.
-            run_id, token, job_id, namespace, attempt, due, nominal, _, payload, _, limits, _, parent, state, _ = (
-                run.assignment
-            )
+            (
+                run_id,
+                token,
+                job_id,
+                namespace,
+                attempt,
+                due,
+                nominal,
+                _,
+                payload,
+                _,
+                limits,
+                _,
+                parent,
+                state,
+                _,
+                _,
+                _,
+            ) = run.assignment
             run.worker = self
             run.number = number
             held[number] = run

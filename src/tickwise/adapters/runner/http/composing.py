@@ -32,7 +32,13 @@ def first_request(assignment: Assignment, access: HttpAccess, *, now: float) -> 
     """The request to the task's own address. `now`: Unix seconds, for the signature. Raises `AddressRefused`,
     `TemplateValueError`."""
     task = assignment.task
-    values = Values(assignment.payload, _facts(assignment), templates=bool(task.get(TEMPLATES)))
+    values = Values(
+        assignment.payload,
+        _facts(assignment),
+        templates=bool(task.get(TEMPLATES)),
+        secrets=assignment.secrets,
+        identity_token=assignment.identity_token,
+    )
     url = access.vet(check_url(_address(task, values)))
     assert host_of(str(url)) == host_of(str(URL(_origin_text(task["url"]))))
     if any(name.lower() == "traceparent" for name in task["headers"]):
@@ -96,7 +102,7 @@ def _body(assignment: Assignment, values: Values) -> tuple[bytes | None, str | N
         return values.plain(said, "the body").encode(), None
     if said is not None:
         try:
-            filled = values.json(said) if task.get(TEMPLATES) else said
+            filled = values.json(said) if task.get(TEMPLATES) or assignment.secrets else said
             return msgspec.json.encode(filled), "application/json"
         except RecursionError:
             raise TemplateValueError("the body is nested too deeply") from None

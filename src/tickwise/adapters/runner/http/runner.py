@@ -36,6 +36,7 @@ from tickwise.adapters.runner.http.answers import AnswerReader, AnswerTooLarge
 from tickwise.adapters.runner.http.circuit_breakers import Breakers, Heard, Target
 from tickwise.adapters.runner.http.composing import first_request, redirected
 from tickwise.adapters.runner.http.connections import NamespaceClients
+from tickwise.adapters.runner.http.secret_fields import with_secret_fields
 from tickwise.adapters.runner.http.tls_contexts import TlsContexts
 from tickwise.adapters.runner.http.tokens import TokenAsk, TokenFailure, Tokens
 from tickwise.adapters.runner.kinds import HttpKind
@@ -165,7 +166,7 @@ class HttpRunner(SlotRunner):
 
     async def _answer(self, attempt: Attempt, client: HttpClient) -> Answer:
         """The answer to the task's request; with a token that was not accepted, to the same one with a new token."""
-        assignment = attempt.assignment
+        assignment = with_secret_fields(attempt.assignment)
         request = first_request(assignment, self._access, now=self._settings.clock.now())
         if (tls := assignment.task.get(TLS)) is not None:
             own = await self._contexts.of(assignment.namespace, tls, with_certificate=True)
@@ -224,7 +225,9 @@ class HttpRunner(SlotRunner):
         status = answer.status
         if _expected(status, attempt.assignment.task["expect"]):
             return Ending(Verdict.OK, started, now, result=self._result(answer))
-        beginning = answer.body[:ERROR_BYTES].decode(errors="replace").strip()
+        shown, forms = answer.body[:ERROR_BYTES], attempt.sink.forms
+        # Now: cut off within a character, its end is none of a value any more.
+        beginning = (shown if forms is None else forms.masked(shown)).decode(errors="replace").strip()
         message = f"status {status}: {beginning}" if beginning else f"status {status}"
         if 400 <= status < 500 and status not in TRANSIENT:
             return Ending(Verdict.INVALID, started, now, "http_status", message, symptoms=(str(status),))

@@ -46,6 +46,7 @@ from tickwise.adapters.runner.process.faults import (
     unconfined,
     unknown_ending,
 )
+from tickwise.adapters.runner.process.identity_renewal import FolderRunner
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
 from tickwise.adapters.runner.process.outcome.task_end import TaskEnd, ending_with
@@ -125,8 +126,9 @@ from tickwise.adapters.runner.process.warm.zygote import WarmRequest, Zygote
 from tickwise.adapters.runner.process.warm.zygote_program import AS_ROOT, NO_NEW_PRIVILEGES
 from tickwise.adapters.runner.process.work_folder import WorkFolder
 from tickwise.adapters.runner.pump import OutputPump, read_plain, rest_of
+from tickwise.adapters.runner.secret_values import has_secret_files, variables_of, write_secret_files
 from tickwise.adapters.runner.settings import RunnerSettings
-from tickwise.adapters.runner.slots import Attempt, SlotRunner
+from tickwise.adapters.runner.slots import Attempt
 from tickwise.domain.errors import Invalid, Misconfigured, NotFound
 from tickwise.domain.retry import STARTER_LOST
 from tickwise.domain.rules.confinement import Isolation
@@ -145,7 +147,7 @@ GROUP_TRIES: Final = 20
 """The number of attempts to remove the control group of an ended task: its last process may be on its way."""
 
 
-class ProcessRunner(SlotRunner):
+class ProcessRunner(FolderRunner):
     """The runner of the kinds `python` and `shell`."""
 
     def __init__(self, settings: RunnerSettings) -> None:
@@ -314,6 +316,7 @@ class ProcessRunner(SlotRunner):
         own = self._folder.path / f"{assignment.run_id}-{assignment.token}"
         folder = own if prepared is None else prepared.slot.folder
         remains: Path | None = folder
+        attempt.folder = folder
         try:
             try:
                 begun = None if prepared is None else await self._begin_prepared(attempt, prepared, text)
@@ -400,7 +403,7 @@ class ProcessRunner(SlotRunner):
     async def _keep(self, attempt: Attempt, folder: Path, found: LeftFiles) -> None:
         """Store the files that a task left, and say so at the end of its output."""
         run_id, number = attempt.assignment.run_id, attempt.assignment.attempt
-        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread)
+        keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread, attempt.sink.forms)
         note = await keeper.keep(folder / WORK, found, self._uid_of(attempt), attempt.hurry)
         begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
         attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
@@ -415,7 +418,7 @@ class ProcessRunner(SlotRunner):
 
     def _not_started(self, assignment: Assignment, error: OSError) -> Ending:
         now = self._now()
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         fault = not_started(assignment.task, error, user=None if user is None else user.name)
         return Ending(fault.verdict, now, now, fault.reason, fault.error)
 
@@ -452,20 +455,21 @@ class ProcessRunner(SlotRunner):
         work = folder / WORK
         work.mkdir()
         write_files(text.files, work)
+        write_secret_files(assignment, folder)
         marks = self._folder.marks
         number = marks.attempt(next(self._counts))
         task = assignment.task
         interpreter = interpreter_of(task, python.interpreter)
         arguments = arguments_of(assignment, folder, text, number=number, python=interpreter)
         environment = self._environment(assignment, text, interpreter, python)
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         warm = None
         if text.source is not None:
             symptoms = folder / SYMPTOMS_FILE if assignment.names_errors or not interpreter.is_own else None
             if assignment.confinement.isolation is Isolation.PROCESS:
                 warm = self._warm_script(assignment, interpreter, python, environment)
             warm = warm and warm._replace(script=script_of(folder, text), symptoms=symptoms)
-        environment |= temporary_folder(folder, assignment.limits) | task.get("env", {})
+        environment |= temporary_folder(folder, assignment.limits) | variables_of(assignment, folder)
         environment |= context_environment(assignment, folder)
         if user is not None:
             give_folder(folder, user.uid, user.gid)
@@ -497,7 +501,7 @@ class ProcessRunner(SlotRunner):
         """The variables around a task, without its own."""
         assert self._folder is not None
         environment = dict(self._inherited)
-        user = self._user_of(assignment)
+        user = self.user_of(assignment)
         if user is not None:
             environment |= interpreter.environment if text.source is not None else {}
             environment |= {"HOME": str(home_of(user, self._folder.root)), "USER": user.name, "LOGNAME": user.name}
@@ -505,8 +509,7 @@ class ProcessRunner(SlotRunner):
         environment |= python.variables(environment["PATH"])
         return environment
 
-    def _user_of(self, assignment: Assignment) -> TaskUser | None:
-        """The user that a task runs as; None: the executor's own."""
+    def user_of(self, assignment: Assignment) -> TaskUser | None:
         named = self._named.of(assignment)
         return named if named is not None or self._users is None else self._users.of(assignment.namespace)
 
@@ -526,7 +529,7 @@ class ProcessRunner(SlotRunner):
         """The start of a task in a prepared sandbox; None: it starts in another way."""
         if self._prepared is None or assignment.confinement.isolation is not Isolation.SANDBOX:
             return None
-        interpreter, user = interpreter_of(assignment.task, python.interpreter), self._user_of(assignment)
+        interpreter, user = interpreter_of(assignment.task, python.interpreter), self.user_of(assignment)
         environment = self._environment(assignment, text, interpreter, python)
         return self._prepared.start_for(
             PreparedNeeds(assignment, text, interpreter, python.environment is not None, environment, user)
@@ -563,12 +566,12 @@ class ProcessRunner(SlotRunner):
     ) -> Spawned | TaskEnd | None:
         """By a parent, if the task needs no more than a start: no other user, no limits, no files. None: by itself."""
         assignment, task = attempt.assignment, attempt.assignment.task
-        if self._users is not None or not assignment.limits.is_free or text.files:
+        if self._users is not None or not assignment.limits.is_free or text.files or has_secret_files(assignment):
             return None
         if assignment.confinement.isolation is not Isolation.PROCESS:
             return None
-        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES:
-            return None
+        if len(assignment.payload) > PAYLOAD_VARIABLE_LIMIT_BYTES or assignment.identity_token is not None:
+            return None  # both lie in files
         assert self._folder is not None
         interpreter = interpreter_of(task, python.interpreter)
         environment = self._environment(assignment, text, interpreter, python)
@@ -583,7 +586,7 @@ class ProcessRunner(SlotRunner):
         number = self._folder.marks.attempt(next(self._counts))
         program = program_of(assignment, folder, text, python=interpreter, number=None)
         work = task.get("directory") or f"{folder}/{WORK}"
-        environment = environment | task.get("env", {}) | context_environment(assignment, folder)
+        environment = {**environment, **variables_of(assignment, folder), **context_environment(assignment, folder)}
         place = TaskPlace(str(folder), str(program.script or ""), work, number)
         try:
             if zygote is None:
@@ -793,5 +796,5 @@ class ProcessRunner(SlotRunner):
         return Ending(verdict, attempt.started, ended, reason, error, symptoms=symptoms)
 
     def _uid_of(self, attempt: Attempt) -> int:
-        user = self._user_of(attempt.assignment)
+        user = self.user_of(attempt.assignment)
         return os.geteuid() if user is None else user.uid

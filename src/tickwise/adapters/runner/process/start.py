@@ -32,6 +32,8 @@ from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Moment, Process, Tree, give_number, offer_first
 from tickwise.adapters.runner.process.warm.zygote import Identity, WarmRequest, Zygote, ZygoteLost
+from tickwise.adapters.runner.secret_values import unfit
+from tickwise.domain.errors import Invalid
 from tickwise.domain.scripts.coding import source_bytes
 from tickwise.domain.scripts.files import file_content
 from tickwise.ports.blobs import Blobs, read_script
@@ -344,8 +346,11 @@ def _must_be_there(start: Start) -> None:
 
 async def text_of(assignment: Assignment, blobs: Blobs) -> TaskText:
     """The script of a python task, and the files that travel with a task. Raises `NotFound`, and `Invalid` for a script
-    that an earlier release took."""
+    that an earlier release took, and for a secret that no variable can hold."""
     task = assignment.task
+    lack = unfit(assignment) if assignment.secrets else None
+    if lack is not None:
+        raise Invalid(lack)
     source = await _source(assignment, blobs) if task["kind"] == "python" else None
     files = {}
     for name, said in task.get("files", {}).items():

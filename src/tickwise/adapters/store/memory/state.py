@@ -66,6 +66,7 @@ from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
+from tickwise.ports.identity.tokens import IdentityKey
 from tickwise.ports.identity.users import RoleRow
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
@@ -242,6 +243,7 @@ class State:
         self.custom_roles: dict[tuple[str, str], RoleRow] = {}
         self.sessions: dict[UUID, SessionRecord] = {}
         self.token_keys: dict[str, PublicKey] = {}
+        self.identity_keys: dict[str, IdentityKey] = {}
         self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
         self.session_links: dict[bytes, BrowserLinkRecord] = {}
 

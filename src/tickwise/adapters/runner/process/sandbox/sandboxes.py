@@ -101,9 +101,9 @@ class Sandboxes:
             plan = replace(plan, sizes=most)
         _must_be_shown(start, plan)
         network = needs.network
-        environment = {**start.environment, "HOME": plan.home, **_said(needs.assignment, "HOME")}
+        environment = {**start.environment, "HOME": plan.home, **_said(needs.assignment, start, "HOME")}
         if network is not None:
-            environment |= {**network.variables, **_said(needs.assignment, *network.variables)}
+            environment |= {**network.variables, **_said(needs.assignment, start, *network.variables)}
         with ExitStack() as opened:
             filter_file = os.open(self.filter_file, os.O_RDONLY | os.O_CLOEXEC)
             opened.callback(os.close, filter_file)
@@ -277,10 +277,10 @@ def _must_be_shown(start: Start, plan: SandboxPlan) -> None:
         raise FileNotFoundError(errno.ENOENT, why, program)
 
 
-def _said(assignment: Assignment, *names: str) -> dict[str, str]:
+def _said(assignment: Assignment, start: Start, *names: str) -> dict[str, str]:
     """Those of these variables that the task sets itself."""
     said = assignment.task.get("env", {})
-    return {name: said[name] for name in names if name in said}
+    return {name: start.environment[name] for name in names if name in said}
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -45,6 +45,7 @@ from tickwise.adapters.runner.process.tree import Process, Tree
 from tickwise.adapters.runner.process.warm.bare import BarePython, bare_python
 from tickwise.adapters.runner.process.warm.starts import reason_against
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest
+from tickwise.adapters.runner.secret_values import has_secret_files, variables_of
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.runner import Assignment
 
@@ -142,7 +143,9 @@ class PreparedStarts:
             and confinement.run_as is None
             and assignment.limits.is_free
             and not needs.text.files
+            and not has_secret_files(assignment)
             and len(assignment.payload) <= PAYLOAD_VARIABLE_LIMIT_BYTES
+            and assignment.identity_token is None
             and assignment.task.get("directory") is None
         )
         is_named = needs.text.source is not None and not (needs.interpreter.is_own or needs.has_environment)
@@ -237,12 +240,12 @@ class PreparedStarts:
         )
 
     def _in(self, holder: SandboxHolder, needs: PreparedNeeds, *, is_warm: bool) -> PreparedStart:
-        assignment, task, place = needs.assignment, needs.assignment.task, holder.place
+        assignment, place = needs.assignment, holder.place
         program = program_of(assignment, place, needs.text, python=needs.interpreter, number=None)
         environment = {
             **needs.environment,
             "HOME": HOME,
-            **task.get("env", {}),
+            **variables_of(assignment, place),
             **context_environment(assignment, place),
         }
         work = f"{place}/{WORK}"

@@ -1,0 +1,1 @@
+"""Identity tokens of runs, with PyJWT and cryptography."""
