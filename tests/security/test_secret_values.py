@@ -145,13 +145,13 @@ class Scene:
         return str(made.json()["job_id"])
 
     def run_of(self, job_id: str) -> dict[str, Any]:
-        items = self.ask("GET", f"/jobs/{job_id}/runs").json()["items"]
+        items = self.ask("GET", f"/jobs/{job_id}/runs").json()
         return dict(items[0]) if items else {"status": "QUEUED", "run_id": ""}
 
     def ended(self, job_id: str) -> dict[str, Any]:
         end = time.monotonic() + 120
         while (run := self.run_of(job_id))["status"] in RUNNING:
-            assert time.monotonic() < end, run
+            assert time.monotonic() < end, (run, self.local.data_dir)
             Event().wait(0.1)
         return run
 

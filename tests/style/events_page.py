@@ -280,8 +280,8 @@ MEANINGS = {
     "network_proxy_lost": "The process through which sandboxes with a list of destinations reach them (`pid`) was "
     "ended. The connections of so many `runs` are broken and stay refused; the next such run begins another one. See "
     "`docs/how-to/network-policy.md`.",
-    "secrets_away": "Providers of secrets did not answer about so many `secrets`; `detail` is about the first. The runs "
-    "that name them went back, and are tried again.",
+    "secrets_away": "Providers of secrets did not answer about so many `secrets`; `detail` is about the first. The "
+    "runs that name them went back, and are tried again.",
     "secret_provider_failing": "A provider of secrets (`provider`) failed with an error of this class (`error`). The "
     "runs that name its secrets go back, and are tried again.",
     "task_starter_lost": "The process that starts tasks as other users ended (`status`; negative: the signal). The "

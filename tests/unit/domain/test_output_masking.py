@@ -114,6 +114,7 @@ def test_an_output_that_ends_within_a_value_ends_masked() -> None:
     assert b"***" == stream.rest()
     assert b"***" == stream.end()
     assert b"s3c" == stream.feed(b"s3c") + stream.end()
+    assert "status 500: ***" == SecretForms([TOKEN]).masked_text(f"status 500: {TOKEN[:12].decode()}")
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,9 @@ class SecretForms:
             self.__dict__.pop(made, None)
 
     def masked(self, content: bytes) -> bytes:
-        """A whole text with the values masked."""
+        """A text with the values masked. It may have been cut off: an end that is the start of a value is masked."""
         stream = MaskedStream(self)
-        return stream.feed(content) + stream.end(is_cut=False)
+        return stream.feed(content) + stream.end()
 
     def masked_text(self, text: str) -> str:
         """The same of a text."""

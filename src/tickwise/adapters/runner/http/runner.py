@@ -225,7 +225,9 @@ class HttpRunner(SlotRunner):
         status = answer.status
         if _expected(status, attempt.assignment.task["expect"]):
             return Ending(Verdict.OK, started, now, result=self._result(answer))
-        beginning = answer.body[:ERROR_BYTES].decode(errors="replace").strip()
+        shown, forms = answer.body[:ERROR_BYTES], attempt.sink.forms
+        # Now: cut off within a character, its end is none of a value any more.
+        beginning = (shown if forms is None else forms.masked(shown)).decode(errors="replace").strip()
         message = f"status {status}: {beginning}" if beginning else f"status {status}"
         if 400 <= status < 500 and status not in TRANSIENT:
             return Ending(Verdict.INVALID, started, now, "http_status", message, symptoms=(str(status),))
