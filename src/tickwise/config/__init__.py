@@ -26,7 +26,6 @@ from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.identity import IdentitySettings
-from tickwise.config.providers import SecretProviderSettings
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.secrets import SecretSettings
 from tickwise.config.values import KINDS
@@ -66,7 +65,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, SecretSettings, SecretProviderSettings, IdentitySettings):
+class Settings(ScriptSettings, SecretSettings, IdentitySettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -683,7 +682,7 @@ class Settings(ScriptSettings, SecretSettings, SecretProviderSettings, IdentityS
 
 def _declared() -> Iterator[Setting]:
     # Those of other modules are inherited, and stand behind the others.
-    apart = {name for base in Settings.__bases__ for name in base.__annotations__}
+    apart = {name for base in Settings.__mro__[1:-1] for name in base.__annotations__}
     for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in apart):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tickwise.config.facts import declared_field
+from tickwise.config.providers import SecretProviderSettings
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -14,7 +15,7 @@ def _setting(default: Any, meaning: str, **facts: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdentitySettings:
+class IdentitySettings(SecretProviderSettings):
     """The signed tokens that tell clouds and Vault which run a task is (`docs/how-to/cloud-access-without-keys.md`)."""
 
     identity_issuer: str | None = _setting(

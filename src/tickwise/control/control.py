@@ -103,36 +103,31 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators.
-        `issuer` of identity tokens; None: no job has one."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force. `issuer` signs identity tokens."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(
             kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
         )
-        self.identity = IdentityService(issuer)
         composer = JobComposer(context, check)
         submissions = self._submissions = Submissions(context, composer, counters=counters, group_commit=group_commit)
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
-        self.jobs = JobService(context, changes)
-        self.schedules = ScheduleService(context)
-        rules = StoredRules(context, calendars)
-        self.calendars, self.windows = CalendarService(rules), WindowService(rules)
+        self.jobs, self.cluster = JobService(context, changes), ClusterService(context, membership, settings)
+        self._begin_schedules(context, calendars)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.presence = PresenceService(context, membership)
+        self.presence, self.identity = PresenceService(context, membership), IdentityService(issuer)
         self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
-        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
+        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
         self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster = ClusterService(context, membership, settings)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
@@ -148,6 +143,11 @@ class Control:
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
+
+    def _begin_schedules(self, context: ControlContext, calendars: CalendarReader) -> None:
+        rules = StoredRules(context, calendars)
+        self.schedules = ScheduleService(context)
+        self.calendars, self.windows = CalendarService(rules), WindowService(rules)
 
     def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
         self.tasks = TaskService(context, check, declarations)

@@ -15,7 +15,8 @@ from tickwise.api.resources import RESOURCES
 from tickwise.control.access import permissions_of
 from tickwise.domain.permissions import Permission, closed
 
-OPEN = {"/livez", "/readyz", "/healthz", "/.well-known/jwks.json"}
+DOCUMENTS = {"/.well-known/jwks.json", "/.well-known/openid-configuration", "/.well-known/identity-keys.json"}
+OPEN = {"/livez", "/readyz", "/healthz", *DOCUMENTS}
 WAYS_IN = {f"{API}/{path}" for path in ("auth/token", "auth/revoke", "users/register", "users/links")}
 """Their bodies hold the credential."""
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
@@ -116,11 +117,7 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     heads = {("HEAD", path) for method, path in declared | own if method == "GET"}
     served = {(method, path.replace(":path}", "}")) for method, path in _routes(here)}
     assert declared | own | heads == served
-    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {
-        "/.well-known/jwks.json",
-        "/.well-known/openid-configuration",
-        "/.well-known/identity-keys.json",
-    }
+    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | DOCUMENTS
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
         "createSessionLink",

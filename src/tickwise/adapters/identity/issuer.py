@@ -187,9 +187,8 @@ class JwtIssuer:
 
     async def _keys(self, fresh_seconds: float) -> Sequence[IdentityKey]:
         """The keys, read at most so long ago. Raises `StoreUnavailable`."""
-        asked_at = self._clock.monotonic()
         async with self._loading:
-            if self._loaded_at < asked_at and asked_at - self._loaded_at >= fresh_seconds:
+            if self._clock.monotonic() - self._loaded_at >= fresh_seconds:
                 self._loaded = await self._store.find()
                 self._loaded_at = self._clock.monotonic()
                 known = {each.key_id for each in self._loaded}

@@ -183,8 +183,7 @@ class JobChanges:
         if isinstance(body.task, msgspec.Raw):
             body = msgspec.structs.replace(body, task=with_secrets(body.task, bytes(old.task)))
         scene = (await self._composer.scene(who, (body,)))._replace(scripts=scripts)
-        if accepted is not None:
-            scene = scene._replace(now=min(accepted.at, scene.now))
+        scene = scene if accepted is None else scene._replace(now=min(accepted.at, scene.now))
         resolved = resolve_task(body, scene, self._composer.check)
         task = resolved.task if resolved else _task(row, old)
         before = plan_of(old)
@@ -206,8 +205,7 @@ class JobChanges:
         if plan.schedule_type in LASTING:
             fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
-        key = row.key if body.key is UNSET else body.key
-        definition = self._identified(row, definition, key, task.kind)
+        definition = self._identified(row, body, definition, task.kind)
         doubts = self._doubts(body, definition, task, is_new=resolved is not None)
         doubts = (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
         change = JobChange(
@@ -215,7 +213,7 @@ class JobChanges:
             job_id=row.job_id,
             expected_version=row.version,
             name=name,
-            key=key,
+            key=row.key if body.key is UNSET else body.key,
             schedule_type=plan.schedule_type.value,
             task_kind=task.kind,
             definition=encode_definition(definition),
@@ -250,9 +248,10 @@ class JobChanges:
         confined = reconfine(body, kind, old, scene.floor)
         return check_run_as(confined, row.namespace, self._composer.check.run_as_users)
 
-    def _identified(self, row: JobRow, definition: Definition, key: str | None, kind: str) -> Definition:
+    def _identified(self, row: JobRow, body: JobBody, definition: Definition, kind: str) -> Definition:
         """The definition with what its identity tokens say. Raises `Invalid`."""
-        facts = JobFacts(row.namespace, row.job_id, key or None, kind)
+        key = row.key if body.key is UNSET else body.key or None
+        facts = JobFacts(row.namespace, row.job_id, key, kind)
         return with_identity(definition, facts, self._composer.check.issuer)
 
     def _changed(self, change: JobChange) -> None:

@@ -35,6 +35,7 @@ from tickwise.adapters.runner.artefacts import ArtefactKeeper, LeftFiles, look
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, context_environment, inherited_environment
 from tickwise.adapters.runner.kinds import PythonKind, ShellKind
 from tickwise.adapters.runner.process import python_gate, python_launcher
+from tickwise.adapters.runner.process.accounts.identity_renewal import FolderRunner
 from tickwise.adapters.runner.process.accounts.run_as import NamedUsers, login_of, may_be_warm, run_as_refused
 from tickwise.adapters.runner.process.builds import TaskProcesses, ZygotePrograms
 from tickwise.adapters.runner.process.faults import (
@@ -46,7 +47,6 @@ from tickwise.adapters.runner.process.faults import (
     unconfined,
     unknown_ending,
 )
-from tickwise.adapters.runner.process.identity_renewal import FolderRunner
 from tickwise.adapters.runner.process.interpreters import Interpreter, interpreter_of
 from tickwise.adapters.runner.process.limits import LimitsWatch, Watched
 from tickwise.adapters.runner.process.outcome.task_end import TaskEnd, ending_with
