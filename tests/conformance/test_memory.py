@@ -101,6 +101,7 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.identities import IdentitiesContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -329,6 +330,10 @@ class TestSavedViews(Backend, SavedViewsContract):
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):
+    pass
+
+
+class TestIdentities(Backend, IdentitiesContract):
     pass
 
 

@@ -69,7 +69,8 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
+            "getUser", "changeUser", "resetPassword", "listIdentities", "linkIdentity",
+            "unlinkIdentities", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
             "describe", "metrics", "healthDetails",
         ),
         NO_JOB,
@@ -77,7 +78,9 @@ ABOUT: Final[dict[str, str]] = {
     "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
-        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready", "health"), OPEN
+        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready", "health",
+         "listProviders", "providerLogout"),
+        OPEN,
     ),
 }  # fmt: skip
 """By the name of the operation."""

@@ -25,6 +25,7 @@ from typing import Any, Final
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
+from tickwise.config.oidc import OidcSettings, check_oidc
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
@@ -63,7 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings):
+class Settings(ScriptSettings, OidcSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -678,8 +679,8 @@ class Settings(ScriptSettings):
 
 
 def _declared() -> Iterator[Setting]:
-    # Those of scripts are inherited, and stand behind the others.
-    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in ScriptSettings.__annotations__):
+    # Those of other modules are inherited, and stand behind the others.
+    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name not in Settings.__annotations__):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")
             default = None if declared.default is dataclasses.MISSING else declared.default
@@ -745,6 +746,7 @@ def _read(setting: Setting, source: SettingSource) -> Any:
 
 def _check_together(settings: Settings) -> None:
     """Rules over two settings. Each line: the rule, the two settings, the reason."""
+    check_oidc(settings, {name: setting.variable for name, setting in SETTINGS.items()})
     if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
         there, missing = (
             ("tls_cert_file", "tls_key_file") if settings.tls_cert_file else ("tls_key_file", "tls_cert_file")

@@ -38,6 +38,7 @@ from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
@@ -73,6 +74,7 @@ from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.provider import open_provider
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
@@ -274,13 +276,14 @@ def blobs_url(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
-    control = _control(runtime)
-    runtime.metrics.watch_buffers(control.buffers)
-    await control.start()
-    try:
-        yield control
-    finally:
-        await control.stop()
+    async with open_provider(runtime.settings, runtime.clock) as sso:
+        control = _control(runtime, sso)
+        runtime.metrics.watch_buffers(control.buffers)
+        await control.start()
+        try:
+            yield control
+        finally:
+            await control.stop()
 
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
@@ -305,7 +308,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
     )
 
 
-def _control(runtime: Runtime) -> Control:
+def _control(runtime: Runtime, sso: SsoConfig | None) -> Control:
     """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
@@ -333,6 +336,8 @@ def _control(runtime: Runtime) -> Control:
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
         settings=settings_in_force(settings),
+        sso=sso,
+        password_sign_in=PasswordSignIn(settings.password_sign_in),
     )
 
 

@@ -5,11 +5,14 @@ users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
 browser_sessions  cookies of the pages, and links that sign in once
+identities  people at providers, sign-ins under way, logouts that a provider tells
+oidc        the provider that signs people in, and tokens that an issuer signs
 """
 
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
+from tickwise.ports.identity.identities import IdentityStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -31,6 +34,7 @@ __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
     "FoundKey",
+    "IdentityStore",
     "KeyOrigin",
     "KeyRotation",
     "KeyRow",

@@ -15,8 +15,8 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions
-                                            API keys, tenants, people, custom roles, refresh tokens, cookies
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · identities
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies, providers
                                             (`ports.identity`)
 
 Rules of every method:
@@ -47,6 +47,7 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    IdentityStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -555,6 +556,8 @@ class Store(Protocol):
     def sessions(self) -> SessionStore: ...
     @property
     def browser_sessions(self) -> BrowserSessionStore: ...
+    @property
+    def identities(self) -> IdentityStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

@@ -38,6 +38,7 @@ from tickwise.adapters.store.memory.records import (
     RemovalRecord,
     RunRecord,
     SessionRecord,
+    SignInRecord,
     TimeQueue,
     TimerRecord,
     UserRecord,
@@ -63,6 +64,7 @@ from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.identities import Identity
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.users import RoleRow
@@ -241,6 +243,10 @@ class State:
         self.token_keys: dict[str, PublicKey] = {}
         self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
         self.session_links: dict[bytes, BrowserLinkRecord] = {}
+        self.identities: dict[Identity, UUID] = {}
+        self.sign_ins: dict[bytes, SignInRecord] = {}
+        self.logout_tokens: dict[bytes, float] = {}
+        """The time until which each counts as used."""
 
     def now(self) -> float:
         return self.clock.now()
