@@ -298,7 +298,7 @@ async def test_the_store_has_nothing_that_completes_a_sign_in(rig: Rig) -> None:
     """Neither state, nor verifier, nor nonce, nor the secret of the browser."""
     ada = Person(rig, "ada")
     asked = query_of(await ada.begin())
-    (record,) = rig.here.store._state.sign_ins.values()
+    (record,) = rig.here.store.identities._state.sign_ins.values()
     assert ada.secret is not None
     for told in (asked["state"], asked["nonce"], ada.secret.partition("=")[2]):
         assert told not in repr(record)
@@ -388,7 +388,7 @@ async def test_a_logout_at_the_provider_ends_the_session_here(
     ada, elsewhere = Person(rig, "ada"), Person(rig, "ada")
     await ada.sign_in()
     await elsewhere.sign_in()
-    sessions = rig.here.store._state.browser_sessions.values()
+    sessions = rig.here.store.identities._state.browser_sessions.values()
     sids = [each.session.provider.session for each in sessions if each.session.provider is not None]
     assert 2 == len({*sids})
     heard = len(receiver.heard)

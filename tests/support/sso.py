@@ -55,7 +55,10 @@ class Person:
         rig.machines += 1
         self.login = login
         self.browser: Browser = rig.browser(address=f"127.0.0.{rig.machines + 1}")
-        self.there = httpx2.AsyncClient(follow_redirects=False)
+        # No connection outlives its request, so nobody has to close this.
+        self.there = httpx2.AsyncClient(
+            follow_redirects=False, limits=httpx2.Limits(max_keepalive_connections=0), timeout=20.0
+        )
         self.session: str | None = None
         """The cookie of the session here."""
         self.secret: str | None = None
@@ -97,11 +100,6 @@ class Person:
     async def sign_in(self, back: str = "/jobs") -> httpx2.Response:
         """The whole way; the answer of the callback."""
         return await self.get(await self.at_provider(await self.begin(back)))
-
-    async def aclose(self) -> None:
-        """Close the browser."""
-        await self.there.aclose()
-        await self.browser.client.aclose()
 
 
 def query_of(url: str) -> dict[str, str]:
