@@ -14,7 +14,7 @@ from tests.support.http_receiver import HttpReceiver
 from tests.support.pages import LOCAL, Markup, Rig
 from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
 from tests.support.sso import Person, fault_of, query_of, sso_pages
-from tickwise.control.people.sso.rules import PasswordSignIn
+from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.sso.service import CALLBACK, SIGN_IN_SECONDS
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.names import name_key
