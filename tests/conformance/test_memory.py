@@ -101,6 +101,7 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.identities import IdentitiesContract
 from tickwise.testing.contracts.store.people.identity_keys import IdentityKeysContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
@@ -335,6 +336,10 @@ class TestIdentityKeys(Backend, IdentityKeysContract):
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):
+    pass
+
+
+class TestIdentities(Backend, IdentitiesContract):
     pass
 
 

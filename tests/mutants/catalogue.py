@@ -17,6 +17,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
 from tests.mutants.secrets import SECRETS
+from tests.mutants.sign_in import SIGN_IN
 from tests.mutants.signals import SIGNALS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -733,6 +734,7 @@ MUTANTS: Final = (
     ),
     *SECRETS,
     *SIGNALS,
+    *SIGN_IN,
     *HTTP_CALLS,
     *IDENTITY,
     *NOTICES,

@@ -70,7 +70,8 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
+            "getUser", "changeUser", "resetPassword", "listIdentities", "linkIdentity", "unlinkIdentities",
+            "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
             "describe", "metrics", "healthDetails", "listIdentityKeys", "rotateIdentityKey",
         ),
         NO_JOB,
@@ -80,7 +81,7 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet",
-            "live", "ready", "health",
+            "live", "ready", "health", "listProviders", "providerLogout",
         ), OPEN
     ),
 }  # fmt: skip

@@ -30,6 +30,8 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
+from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -133,6 +135,8 @@ async def world(
     settings: Sequence[SettingInForce] = (),
     issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
     sealer: EnvelopeSealer | None = None,
+    sso: SsoConfig | None = None,
+    password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -166,6 +170,8 @@ async def world(
             live=LiveOptions(telemetry=metrics),
             settings=settings,
             issuer=(issuer or usual_issuer)(store, clock),
+            sso=sso,
+            password_sign_in=password_sign_in,
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -1102,6 +1102,26 @@ class IdentityTokenView(TypedDict):
     """run: `ns:NAME:job:KEY:run:ID`; job: `ns:NAME:job:KEY`, for those that match it as a whole."""
 
 
+class _IdentityBodyRequired(TypedDict):
+    subject: str
+    """The claim `sub`."""
+
+
+class IdentityBody(_IdentityBodyRequired, total=False):
+    """A person at a provider."""
+
+    issuer: str | None
+    """None: the provider of the settings."""
+
+
+class IdentityView(TypedDict):
+    """A person at a provider."""
+
+    issuer: str
+    subject: str
+    """The claim `sub`."""
+
+
 class _JobBodyRequired(TypedDict):
     name: str
     """The name for people. Beside `taskId` it may be left out: then it is the name of that task."""
@@ -1758,6 +1778,18 @@ class LogView(TypedDict):
     text: str
 
 
+class LoggedOutView(TypedDict):
+    """The sessions have ended."""
+
+    ended: bool
+
+
+class LogoutTokenBody(TypedDict):
+    """A logout that the provider tells, as a form."""
+
+    logout_token: str
+
+
 MadeChannelView = TypedDict(
     "MadeChannelView",
     {
@@ -2324,6 +2356,16 @@ class ProgressView(TypedDict):
     """From 0 to 1."""
     text: str
     time: str
+
+
+class ProviderView(TypedDict):
+    """A provider."""
+
+    issuer: str
+    button: str
+    """The text of its button on the sign-in page."""
+    login: str
+    """The path, among the pages, that begins a sign-in in a browser."""
 
 
 class _PythonTaskRequired(TypedDict):
@@ -3453,6 +3495,14 @@ class UserView(TypedDict):
     """Null: somebody whom the caller does not see."""
     signed_in_at: str | None
     version: int
+
+
+class WaysInView(TypedDict):
+    """The ways to sign in as a person."""
+
+    providers: list[ProviderView]
+    passwords: str
+    """Who signs in with a password: `on` (everybody that has one), `admins` or `off`."""
 
 
 class _WeeklyBodyRequired(TypedDict):

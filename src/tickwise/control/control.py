@@ -38,7 +38,9 @@ from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.people import People
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
@@ -96,6 +98,8 @@ class Control:
         browser_limits: BrowserLimits | None = None,
         settings: Sequence[SettingInForce] = (),
         issuer: TokenIssuer | None = None,
+        sso: SsoConfig | None = None,
+        password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -103,7 +107,8 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force. `issuer` signs identity tokens."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `issuer` signs
+        identity tokens. `sso`: the provider that signs people in. `password_sign_in`: who signs in with a password."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(
             kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
@@ -124,8 +129,11 @@ class Control:
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
-        self._people, self.browsers = people, people.browsers
+        people = People(
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
+            password_sign_in,
+        )  # fmt: skip
+        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         reads: PendingReads | None = None

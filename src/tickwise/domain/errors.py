@@ -21,6 +21,7 @@
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
     │   ├── SealingUnavailable  503  the command that has the key for secrets does not answer
+    │   ├── ProviderUnavailable 503  the provider that signs people in is away: nobody was signed in
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
     │   └── NotOpened             … a sealed value whose key is gone, or whose bytes were changed
@@ -97,6 +98,12 @@ class PasswordLimited(Unauthenticated):
     """A password that somebody chose who holds less than the person does by now."""
 
     code = "password_limited"
+
+
+class PasswordSignInOff(Unauthenticated):
+    """This installation takes no password of this person: a provider signs people in."""
+
+    code = "password_sign_in_off"
 
 
 class Forbidden(Refused):
@@ -224,6 +231,12 @@ class SealingUnavailable(Unavailable):
     """Nothing can be encrypted or decrypted now: the command that has the key for secrets fails."""
 
     code = "sealing_unavailable"
+
+
+class ProviderUnavailable(Unavailable):
+    """The provider that signs people in did not answer, or not as a provider does. Nobody was signed in."""
+
+    code = "provider_unavailable"
 
 
 class Misconfigured(TickwiseError):

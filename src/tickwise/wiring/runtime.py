@@ -38,6 +38,8 @@ from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
@@ -76,6 +78,7 @@ from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.identity_issuer import make_issuer
 from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.provider import open_provider
 from tickwise.wiring.outgoing.secret_providers import further_providers
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
@@ -287,13 +290,14 @@ def blobs_url(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
-    control = _control(runtime)
-    runtime.metrics.watch_buffers(control.buffers)
-    await control.start()
-    try:
-        yield control
-    finally:
-        await control.stop()
+    async with open_provider(runtime.settings, runtime.clock) as sso:
+        control = _control(runtime, sso)
+        runtime.metrics.watch_buffers(control.buffers)
+        await control.start()
+        try:
+            yield control
+        finally:
+            await control.stop()
 
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
@@ -319,7 +323,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
     )
 
 
-def _control(runtime: Runtime) -> Control:
+def _control(runtime: Runtime, sso: SsoConfig | None) -> Control:
     """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
@@ -348,6 +352,8 @@ def _control(runtime: Runtime) -> Control:
         ),
         settings=settings_in_force(settings),
         issuer=runtime.issuer,
+        sso=sso,
+        password_sign_in=PasswordSignIn(settings.password_sign_in),
     )
 
 

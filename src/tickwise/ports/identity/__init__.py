@@ -6,11 +6,14 @@ namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
 tokens      identity tokens of runs, and their signing keys
 browser_sessions  cookies of the pages, and links that sign in once
+identities  people at providers, sign-ins under way, logouts that a provider tells
+oidc        the provider that signs people in, and tokens that an issuer signs
 """
 
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
+from tickwise.ports.identity.identities import IdentityStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -34,6 +37,7 @@ __all__ = [
     "BrowserSessionStore",
     "FoundKey",
     "IdentityKeyStore",
+    "IdentityStore",
     "KeyOrigin",
     "KeyRotation",
     "KeyRow",

@@ -16,9 +16,9 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions · identity_keys
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · identity_keys · identities
                                             API keys, tenants, people, custom roles, refresh tokens, cookies, keys
-                                            of identity tokens (`ports.identity`)
+                                            of identity tokens, people at providers (`ports.identity`)
 
 Rules of every method:
 
@@ -49,6 +49,7 @@ from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, Ru
 from tickwise.ports.identity import (
     BrowserSessionStore,
     IdentityKeyStore,
+    IdentityStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -563,6 +564,8 @@ class Store(Protocol):
     def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def identity_keys(self) -> IdentityKeyStore: ...
+    @property
+    def identities(self) -> IdentityStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

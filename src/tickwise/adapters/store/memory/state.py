@@ -39,6 +39,7 @@ from tickwise.adapters.store.memory.records import (
     RunRecord,
     SecretRecord,
     SessionRecord,
+    SignInRecord,
     TimeQueue,
     TimerRecord,
     UserRecord,
@@ -64,6 +65,7 @@ from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.identities import Identity
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.tokens import IdentityKey
@@ -246,6 +248,10 @@ class State:
         self.identity_keys: dict[str, IdentityKey] = {}
         self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
         self.session_links: dict[bytes, BrowserLinkRecord] = {}
+        self.identities: dict[Identity, UUID] = {}
+        self.sign_ins: dict[bytes, SignInRecord] = {}
+        self.logout_tokens: dict[bytes, float] = {}
+        """The time until which each counts as used."""
 
     def now(self) -> float:
         return self.clock.now()

@@ -29,6 +29,7 @@ from tickwise.adapters.store.memory.notices.rules import NotificationRules
 from tickwise.adapters.store.memory.observing.status_pages import StatusPages
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
+from tickwise.adapters.store.memory.people.identities import Identities
 from tickwise.adapters.store.memory.people.identity_keys import IdentityKeys
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
@@ -115,6 +116,7 @@ class MemoryStore:
         self.sessions = Sessions(state)
         self.browser_sessions = BrowserSessions(state)
         self.identity_keys = IdentityKeys(state)
+        self.identities = Identities(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
 
