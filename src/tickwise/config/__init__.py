@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
+from tickwise.config.factors import FactorSettings
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
@@ -63,7 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings):
+class Settings(FactorSettings, ScriptSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -678,8 +679,9 @@ class Settings(ScriptSettings):
 
 
 def _declared() -> Iterator[Setting]:
-    # Those of scripts are inherited, and stand behind the others.
-    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in ScriptSettings.__annotations__):
+    # Those of scripts and of second factors are inherited, and stand behind the others.
+    inherited = {**ScriptSettings.__annotations__, **FactorSettings.__annotations__}
+    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in inherited):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")
             default = None if declared.default is dataclasses.MISSING else declared.default

@@ -15,6 +15,7 @@ from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
+from tickwise.control.factors.assembly import FactorOptions, SecondFactors
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
@@ -36,8 +37,8 @@ from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
-from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
+from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
@@ -91,6 +92,7 @@ class Control:
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
+        second_factor: FactorOptions | None = None,
         settings: Sequence[SettingInForce] = (),
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
@@ -99,7 +101,7 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
+        `browser_limits`: when sessions of browsers end. `second_factor`: who needs one. `settings`: those in force, for administrators."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)
@@ -120,7 +122,11 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
+        second = SecondFactors(context, second_factor or FactorOptions())
+        people = People(
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, second.assemble
+        )
+        self.factors, self.factor_sign_ins = second.service, second.sign_ins
         self._people, self.browsers = people, people.browsers
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)

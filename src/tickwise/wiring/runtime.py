@@ -37,7 +37,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
-from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
@@ -332,6 +332,7 @@ def _control(runtime: Runtime) -> Control:
         browser_limits=BrowserLimits(
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
+        second_factor=factor_options(runtime),
         settings=settings_in_force(settings),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
@@ -9,11 +11,13 @@ from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.browsers import BrowserLimits, BrowserService
+from tickwise.control.people.browsers import BrowserService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
+from tickwise.control.people.second_step import SecondStep, SignInParts
+from tickwise.control.people.session_opening import BrowserLimits, SessionOpening
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
@@ -33,7 +37,9 @@ class People:
         denials: Denials,
         limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
+        second_step: Callable[[SignInParts], SecondStep],
     ) -> None:
+        """`second_step` makes the step after the password of the parts that it shares with it."""
         store, clock = context.store, context.clock
         self._passwords = Passwords()
         pace = SignInPace(clock, limits)
@@ -44,6 +50,8 @@ class People:
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
         check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials)
+        opening = SessionOpening(context, store.browser_sessions, store.users, browser_limits or BrowserLimits())
+        step = second_step(SignInParts(self.callers, self._passwords, pace, opening, denials, limits))
         self.browsers = BrowserService(
             context,
             sessions=store.browser_sessions,
@@ -53,7 +61,8 @@ class People:
             pace=pace,
             forms=forms,
             denials=denials,
-            limits=browser_limits or BrowserLimits(),
+            opening=opening,
+            second_step=step,
         )
         self.auth = AuthService(
             context,
@@ -61,6 +70,7 @@ class People:
             sessions=store.sessions,
             browsers=store.browser_sessions,
             check=check,
+            second_step=step,
             tokens=tokens,
             callers=self.callers,
             bearers=self.bearers,

@@ -5,11 +5,13 @@ users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
 browser_sessions  cookies of the pages, and links that sign in once
+factors     second factors of people, and steps of sign-ins that wait for one
 """
 
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
+from tickwise.ports.identity.factors import FactorStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -30,6 +32,7 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
+    "FactorStore",
     "FoundKey",
     "KeyOrigin",
     "KeyRotation",

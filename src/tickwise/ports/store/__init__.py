@@ -15,7 +15,7 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · factors
                                             API keys, tenants, people, custom roles, refresh tokens, cookies
                                             (`ports.identity`)
 
@@ -47,6 +47,7 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    FactorStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -555,6 +556,8 @@ class Store(Protocol):
     def sessions(self) -> SessionStore: ...
     @property
     def browser_sessions(self) -> BrowserSessionStore: ...
+    @property
+    def factors(self) -> FactorStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

@@ -17,6 +17,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
+from tickwise.adapters.store.memory.people.factor_records import FactorRecords
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,
@@ -241,6 +242,7 @@ class State:
         self.token_keys: dict[str, PublicKey] = {}
         self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
         self.session_links: dict[bytes, BrowserLinkRecord] = {}
+        self.second_factors = FactorRecords()
 
     def now(self) -> float:
         return self.clock.now()
