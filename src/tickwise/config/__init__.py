@@ -27,6 +27,7 @@ from tickwise.config.facts import check_value, declared_field
 from tickwise.config.factors import FactorSettings
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.scripts import ScriptSettings
+from tickwise.config.secrets import SecretSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.rules.capacities import read_resources, read_size
@@ -64,7 +65,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(FactorSettings, ScriptSettings):
+class Settings(ScriptSettings, SecretSettings, FactorSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -679,9 +680,9 @@ class Settings(FactorSettings, ScriptSettings):
 
 
 def _declared() -> Iterator[Setting]:
-    # Those of scripts and of second factors are inherited, and stand behind the others.
-    inherited = {**ScriptSettings.__annotations__, **FactorSettings.__annotations__}
-    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in inherited):
+    # Those of other modules are inherited, and stand behind the others.
+    apart = {**ScriptSettings.__annotations__, **SecretSettings.__annotations__, **FactorSettings.__annotations__}
+    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in apart):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")
             default = None if declared.default is dataclasses.MISSING else declared.default

@@ -16,6 +16,7 @@ from tickwise.observability.tracing import Tracer
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceState, namespace_closing
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import ExecutorRow, JobRow, Receipt, RunRow, Store
 from tickwise.ports.store.searches import Searches
@@ -197,12 +198,13 @@ class ControlContext:
         dead_letter_seconds: float = DEAD_LETTER_SECONDS,
         tracer: Tracer | None = None,
         sandboxes: bool = True,
+        sealer: EnvelopeSealer | None = None,
     ) -> None:
         """`searches` answers people's searches; None: the store. `hint_publisher` publishes claim hints through the
         broker. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
         how long ended runs are kept; None: unknown. `dead_letter_seconds`: how long a dead letter waits for a person.
         `tracer` records traces. `sandboxes`: False if the operator wants none, so that a new job whose body says
-        nothing of it is a plain process.
+        nothing of it is a plain process. `sealer` encrypts secrets; None: nothing can be set.
         """
         self.store = store
         self.blobs = blobs
@@ -215,6 +217,7 @@ class ControlContext:
         self.dead_letter_seconds = dead_letter_seconds
         self.tracer = tracer
         self.sandboxes = sandboxes
+        self.sealer = sealer
         self.time = StoreTime(store, clock)
         self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)

@@ -15,7 +15,7 @@ from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
-from tickwise.control.factors.assembly import FactorOptions, SecondFactors
+from tickwise.control.factors.assembly import SecondFactors
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
@@ -50,9 +50,11 @@ from tickwise.control.schedules.calendars import CalendarService
 from tickwise.control.schedules.service import ScheduleService
 from tickwise.control.schedules.stored_rules import StoredRules
 from tickwise.control.schedules.windows import WindowService
+from tickwise.control.secrets.service import SecretService
 from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
+from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
@@ -92,7 +94,7 @@ class Control:
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
-        second_factor: FactorOptions | None = None,
+        second_factor: FactorPolicy | None = None,
         settings: Sequence[SettingInForce] = (),
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
@@ -120,9 +122,9 @@ class Control:
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
-        self.keys = KeyService(context, keys, self.directory)
+        self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        second = SecondFactors(context, second_factor or FactorOptions())
+        second = SecondFactors(context, second_factor or FactorPolicy())
         people = People(
             context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, second.assemble
         )

@@ -12,7 +12,14 @@ Invariant: no key and no plain value is written to a log, an error or the store.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+COMMAND_KEY_ID: Final = b"command\0"
+"""The id of the key behind a command, of however many versions it has there."""
+NO_KEY: Final = (
+    "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for its APIs and executors (tickwise secrets "
+    "new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
+)
 
 
 class SealedParts(NamedTuple):
@@ -72,7 +79,3 @@ def key_id_of(sealed: bytes) -> bytes:
 def key_text(key_id: bytes) -> str:
     """The text that names a key to people: 16 hexadecimal digits, or `command`."""
     return "command" if key_id == COMMAND_KEY_ID else key_id.hex()
-
-
-COMMAND_KEY_ID = b"command\0"
-"""The id of the key behind a command, of however many versions it has there."""

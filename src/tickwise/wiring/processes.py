@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
@@ -32,6 +33,7 @@ from tickwise.wiring.installation.build import build_of
 from tickwise.wiring.installation.restore import check_whole
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
+from tickwise.wiring.keys.secrets_key import make_key_of_up
 from tickwise.wiring.keys.token_key import sign_tokens
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.listening import address_of, listen
@@ -222,6 +224,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         warn_of_clear_text(settings)
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         url = await stack.enter_async_context(open_database(settings, startup_wait))
+        make_key_of_up(settings, SystemClock())
         runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))
         key, admitted = await let_in_up(runtime)

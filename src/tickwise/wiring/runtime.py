@@ -41,6 +41,7 @@ from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
+from tickwise.domain.accounts.second_factor import read_second_factor
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.rules.capacities import read_resources, read_size
 from tickwise.domain.rules.confinement import Isolation
@@ -54,6 +55,7 @@ from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
 from tickwise.ports.runner import TaskKind
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
 from tickwise.ports.store.searches import Searches
@@ -71,6 +73,7 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
+from tickwise.wiring.keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
@@ -99,6 +102,8 @@ class Runtime:
     """The coordination with the other processes; the signals are part of it."""
     blobs: Blobs
     metrics: Metrics
+    sealer: EnvelopeSealer
+    """Encrypts secrets by the keys of the settings; there may be none."""
     tracer: Tracer | None = None
     """Records traces; None: there is no address for them."""
 
@@ -175,6 +180,7 @@ async def open_runtime(
     """
     async with contextlib.AsyncExitStack() as stack:
         clock, metrics = SystemClock(), Metrics()
+        sealer = make_sealer(settings, clock)
         metrics.watch_log_lines_lost(logs.losses.lost)
         tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
@@ -202,6 +208,7 @@ async def open_runtime(
             coordination=coordination,
             blobs=blobs,
             metrics=metrics,
+            sealer=sealer,
             tracer=tracer,
         )
         store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
@@ -302,6 +309,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
         dead_letter_seconds=runtime.settings.dead_letter_days * DAY_SECONDS,
         tracer=runtime.tracer,
         sandboxes=runtime.settings.isolation != Isolation.PROCESS,
+        sealer=runtime.sealer,
     )
 
 
@@ -332,7 +340,7 @@ def _control(runtime: Runtime) -> Control:
         browser_limits=BrowserLimits(
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
-        second_factor=factor_options(runtime),
+        second_factor=read_second_factor(settings.second_factor),
         settings=settings_in_force(settings),
     )
 

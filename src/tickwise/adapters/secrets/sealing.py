@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tickwise.adapters.secrets.keys import KEY_BYTES, WrappingKey
 from tickwise.domain.errors import NotOpened, SealingUnavailable
 from tickwise.ports.clock import Clock
-from tickwise.ports.sealing import SealedParts, key_id_of, key_text
+from tickwise.ports.sealing import NO_KEY, SealedParts, key_id_of, key_text
 
 KEPT_KEYS_MOST: Final = 1_000
 KEPT_KEY_SECONDS: Final = 300.0
@@ -82,10 +82,7 @@ class EnvelopeSealing:
 
     async def _wrapped(self, data_key: bytes) -> bytes:
         if self._newest is None:
-            raise SealingUnavailable(
-                "this installation has no key for secrets: set TICKWISE_SECRETS_KEY for each process "
-                "(tickwise secrets new-key makes one), TICKWISE_SECRETS_KEY_FILE or TICKWISE_SECRETS_KEY_COMMAND"
-            )
+            raise SealingUnavailable(NO_KEY)
         wrapped = await self._newest.wrap(data_key)
         return _HEAD.pack(_FORMAT, self._newest.key_id, len(wrapped)) + wrapped
 

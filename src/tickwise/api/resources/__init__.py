@@ -26,6 +26,7 @@ from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.saved_views import SAVED_VIEWS
 from tickwise.api.resources.schedules import SCHEDULES
+from tickwise.api.resources.secrets.secrets import SECRETS
 from tickwise.api.resources.stops import STOPS
 from tickwise.api.resources.tasks import TASKS
 from tickwise.api.resources.users import USERS
@@ -52,6 +53,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *ROLES,
     *EXPLAIN,
     *TASKS,
+    *SECRETS,
     *KEYS,
     *NAMESPACES,
     *USERS,

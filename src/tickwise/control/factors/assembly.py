@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tickwise.control.context import ControlContext
 from tickwise.control.factors.enrolments import Enrolments
 from tickwise.control.factors.own_password import OwnPassword
@@ -13,15 +11,6 @@ from tickwise.control.factors.sign_ins import FactorSignIns
 from tickwise.control.factors.steps import SecondSteps
 from tickwise.control.people.second_step import SecondStep, SignInParts
 from tickwise.domain.accounts.second_factor import FactorPolicy
-from tickwise.ports.sealing import Sealer
-
-
-class FactorOptions(NamedTuple):
-    """The rule of the installation, and what keeps the seeds of apps."""
-
-    policy: FactorPolicy = FactorPolicy()
-    sealer: Sealer | None = None
-    """None: apps with codes cannot be enrolled."""
 
 
 class SecondFactors:
@@ -30,13 +19,13 @@ class SecondFactors:
     service: FactorService
     sign_ins: FactorSignIns
 
-    def __init__(self, context: ControlContext, options: FactorOptions) -> None:
+    def __init__(self, context: ControlContext, policy: FactorPolicy) -> None:
         self._context = context
-        self._options = options
+        self._policy = policy
 
     def assemble(self, parts: SignInParts) -> SecondStep:
         """Make the services of these parts; the step after the password."""
-        context, store, options = self._context, self._context.store, self._options
+        context, store, policy = self._context, self._context.store, self._policy
         pace = CodePace(context.clock, parts.pace, parts.limits)
         steps = SecondSteps(
             context,
@@ -45,8 +34,7 @@ class SecondFactors:
             callers=parts.callers,
             pace=parts.pace,
             codes_pace=pace,
-            sealer=options.sealer,
-            policy=options.policy,
+            policy=policy,
             denials=parts.denials,
         )
         enrolments = Enrolments(
@@ -56,8 +44,7 @@ class SecondFactors:
             browsers=store.browser_sessions,
             steps=steps,
             pace=pace,
-            sealer=options.sealer,
-            policy=options.policy,
+            policy=policy,
         )
         own = OwnPassword(store.users, parts.passwords, parts.pace, parts.denials)
         self.service = FactorService(context, factors=store.factors, enrolments=enrolments, steps=steps, own=own)

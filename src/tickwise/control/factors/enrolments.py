@@ -32,7 +32,6 @@ from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.factors import FactorKind, FactorStore, NewFactor, NewStep, StepPurpose
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import UserRow
-from tickwise.ports.sealing import Sealer
 from tickwise.ports.signals import Topic
 
 CODES_NAME: Final = "app"
@@ -91,31 +90,29 @@ class Enrolments:
         browsers: BrowserSessionStore,
         steps: SecondSteps,
         pace: CodePace,
-        sealer: Sealer | None,
         policy: FactorPolicy,
     ) -> None:
-        """`sealer` keeps seeds; None: no codes can be enrolled."""
         self._context = context
         self._factors = factors
         self._sessions = sessions
         self._browsers = browsers
         self._steps = steps
         self._pace = pace
-        self._sealer = sealer
         self._policy = policy
 
     @property
     def has_codes(self) -> bool:
         """True if seeds can be kept."""
-        return self._sealer is not None
+        return self._context.sealer is not None and self._context.sealer.newest is not None
 
     async def begin_codes(self, row: UserRow, name: str | None, host: str) -> CodesEnrolment:
         """A seed for an app; `host` is shown there. Raises `Forbidden`, `Invalid`, `Conflict`, `SealingUnavailable`."""
         self._check_offered(row)
-        if self._sealer is None:
+        sealer = self._context.sealer
+        if sealer is None:
             raise SealingUnavailable("this process keeps no seeds of apps: it has no key for secrets")
         factor_id, seed = self._identifier(), codes.new_seed(self._context.clock)
-        sealed = await self._sealer.seal(seed.encode(), context_of(factor_id))
+        sealed = await sealer.seal(seed.encode(), context_of(factor_id))
         factor = NewFactor(
             factor_id=factor_id,
             user_id=row.user_id,

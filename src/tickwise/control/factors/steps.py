@@ -48,7 +48,6 @@ from tickwise.ports.identity.factors import (
     grows,
 )
 from tickwise.ports.identity.users import UserRow, UserStore
-from tickwise.ports.sealing import Sealer
 
 STEP_SECONDS: Final = 300.0
 """Time to find a phone."""
@@ -86,18 +85,16 @@ class SecondSteps:
         callers: Callers,
         pace: SignInPace,
         codes_pace: CodePace,
-        sealer: Sealer | None,
         policy: FactorPolicy,
         denials: Denials,
     ) -> None:
-        """`pace` is that of passwords. `sealer` opens seeds; None: there are none."""
+        """`pace` is that of passwords."""
         self._context = context
         self._factors = factors
         self._users = users
         self._callers = callers
         self._pace = pace
         self._codes_pace = codes_pace
-        self._sealer = sealer
         self._denials = denials
         self.policy = policy
 
@@ -231,10 +228,11 @@ class SecondSteps:
 
     async def seed_of(self, factor: Factor) -> str | None:
         """The seed of a factor with codes; None: its key is gone. Raises `SealingUnavailable`."""
-        if self._sealer is None:
+        sealer = self._context.sealer
+        if sealer is None:
             return None
         try:
-            return (await self._sealer.open(factor.secret, context_of(factor.factor_id))).decode()
+            return (await sealer.open(factor.secret, context_of(factor.factor_id))).decode()
         except NotOpened as failure:
             logger.warning("second_factor_not_opened", factor_id=str(factor.factor_id), reason=failure.detail)
             return None

@@ -4,6 +4,7 @@
     environments                            what scripts declare, to be built ahead (`ports.store.environments`)
     timers · runs · attempts                what is due, what waits, what is being executed
     executors · held · epochs               leases, the runs that an executor holds, writes that a failover lost
+    secrets                                 sealed values of our own store (`ports.store.secrets`)
     completions · queues · stops · saved_views · status_pages · letters · operations · error_groups
                                             ended runs that start others, holds, dead letters, long requests,
                                             failures by cause
@@ -252,6 +253,7 @@ from tickwise.ports.store.searches import (
     SearchCount,
     Searches,
 )
+from tickwise.ports.store.secrets import SecretStore
 from tickwise.ports.store.status_pages import StatusPageQuery, StatusPageStore
 from tickwise.ports.store.stops import KNOWN_SECONDS, DueJob, StopQuery, StopStore, check_stops
 from tickwise.ports.store.transfers import JobTransfer, job_busy, key_taken_there
@@ -419,6 +421,7 @@ __all__ = [
     "SavedViewStore",
     "SearchCount",
     "Searches",
+    "SecretStore",
     "Settled",
     "SettledNotice",
     "Settlement",
@@ -494,6 +497,8 @@ class Store(Protocol):
     def saved_views(self) -> SavedViewStore: ...
     @property
     def status_pages(self) -> StatusPageStore: ...
+    @property
+    def secrets(self) -> SecretStore: ...
     @property
     def environments(self) -> EnvironmentStore: ...
     @property

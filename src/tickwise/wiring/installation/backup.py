@@ -28,9 +28,9 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.wiring.installation.apart import StopFlag, apart
 from tickwise.wiring.installation.archive import ArchiveHead, ArchiveWriter
 
-FILES: Final = ("local.key", "first.key", "token.key")
+FILES: Final = ("local.key", "first.key", "token.key", "secrets.key")
 """Keys that an `up` keeps in its data folder."""
-OF_SETTINGS: Final = ("token_key_file", "tls_cert_file", "tls_key_file")
+OF_SETTINGS: Final = ("token_key_file", "secrets_key_file", "tls_cert_file", "tls_key_file")
 """Settings that name a file without which the installation is another one."""
 SETTING_FILES: Final = ("service.toml", "secrets.toml")
 UNSET: Final = "(unset)"

@@ -24,6 +24,7 @@ from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
+from tickwise.ports.sealing import SealedParts
 from tickwise.ports.store import (
     AttemptRow,
     Completion,
@@ -38,6 +39,7 @@ from tickwise.ports.store import (
     RunRow,
 )
 from tickwise.ports.store.environments import DeclaredEnvironment, EnvironmentFault
+from tickwise.ports.store.secrets import SecretRow, SecretVersion
 
 
 @dataclass(slots=True, kw_only=True)
@@ -471,3 +473,11 @@ class FeedLog:
 
     def _drop(self) -> None:
         self.floor = self.kept.popleft().transaction + 1
+
+
+class SecretRecord(NamedTuple):
+    """A secret, its sealed value, and the records of its versions, the newest first."""
+
+    row: SecretRow
+    sealed: SealedParts
+    versions: tuple[SecretVersion, ...]

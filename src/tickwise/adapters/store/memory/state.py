@@ -38,6 +38,7 @@ from tickwise.adapters.store.memory.records import (
     ReceiptRecord,
     RemovalRecord,
     RunRecord,
+    SecretRecord,
     SessionRecord,
     TimeQueue,
     TimerRecord,
@@ -95,6 +96,7 @@ from tickwise.ports.store import (
     is_default_lane,
 )
 from tickwise.ports.store.notices import MAX_ERROR
+from tickwise.ports.store.secrets import SecretPlace
 
 ON_DEMAND: Final = "ON_DEMAND"
 """The type of a schedule that names no time: its job runs on request."""
@@ -199,6 +201,7 @@ class State:
         self.status_pages: dict[UUID, StatusPage] = {}
         self.status_days: dict[tuple[UUID, str, date], StateSeconds] = {}
         self.status_announcements: dict[UUID, Announcement] = {}
+        self.secrets: dict[SecretPlace, SecretRecord] = {}
 
     def drop_status_page(self, page_id: UUID) -> None:
         """Drop a page with its days and announcements."""

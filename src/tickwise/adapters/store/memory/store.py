@@ -37,6 +37,7 @@ from tickwise.adapters.store.memory.people.saved_views import SavedViews
 from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
 from tickwise.adapters.store.memory.rules import Rules, Stops
+from tickwise.adapters.store.memory.secrets.secrets import Secrets
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
@@ -81,6 +82,7 @@ class MemoryStore:
         self.stops = Stops(state)
         self.saved_views = SavedViews(state)
         self.status_pages = StatusPages(state)
+        self.secrets = Secrets(state)
         self.environments = DeclaredEnvironments(state)
         self.timers = Timers(state)
         self.runs = Runs(state)

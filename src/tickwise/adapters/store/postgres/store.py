@@ -48,6 +48,7 @@ from tickwise.adapters.store.postgres.records.objectives import Objectives
 from tickwise.adapters.store.postgres.records.records import Figures, Incidents, Marks, RunRecords
 from tickwise.adapters.store.postgres.records.starts import StartSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
+from tickwise.adapters.store.postgres.secrets.secrets import Secrets
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.upkeep import Maintenance
@@ -124,6 +125,7 @@ class PostgresStore:
         self.stops = Stops(shared)
         self.saved_views = SavedViews(shared)
         self.status_pages = StatusPages(shared)
+        self.secrets = Secrets(shared)
         self.environments = DeclaredEnvironments(shared)
         self.timers = Timers(shared)
         self.runs = Runs(shared)

@@ -115,6 +115,7 @@ class Removals(Duty):
             + drop(state.objectives, objectives, limit)
             + drop(state.saved_views, [each for each in state.saved_views if each[0] == name], limit)
             + self._drop_status_pages(name, limit)
+            + drop(state.secrets, [each for each in state.secrets if each.namespace == name], limit)
             + drop(state.queue_holds, [each for each in state.queue_holds if each[0] == name], limit)
             + drop(state.tallies, [each for each in state.tallies if each[0] == name], limit)
             + drop(
@@ -136,7 +137,7 @@ class Removals(Duty):
         held = len(state.receipts) + len(state.operations) + len(state.tasks) + len(state.tallies)
         held += len(state.notification_rules) + len(state.channels) + len(state.alerts) + len(state.notices)
         held += len(state.objectives) + len(state.notice_events) + len(state.noted_once)
-        await self.drop(name, held + len(state.error_groups))
+        await self.drop(name, held + len(state.error_groups) + len(state.secrets))
         state.slots.forget(name)
         state.fires_in_minute.pop(name, None)
         state.runs_of_day.pop(name, None)

@@ -35,6 +35,7 @@ _PAGES: Final = (
     "removal_tallies",
     "removal_error_groups",
     "removal_status_pages",
+    "removal_secrets",
     "removal_notices",
     "removal_channels",
 )

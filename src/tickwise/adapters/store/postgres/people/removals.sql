@@ -193,6 +193,16 @@ WITH d AS (
 )
 SELECT count(*) FROM d
 
+-- name: removal_secrets
+-- Delete secrets of a namespace that is being removed; how many. $1 name, $2 at most.
+WITH d AS (
+  DELETE FROM tickwise.secrets WHERE ctid = ANY(ARRAY(
+    SELECT p.ctid FROM tickwise.secrets p JOIN tickwise.namespaces n ON n.name = p.namespace
+    WHERE n.name = $1 AND n.removing IS NOT NULL LIMIT $2))
+  RETURNING 1
+)
+SELECT count(*) FROM d
+
 -- name: removal_error_groups
 -- Delete groups of errors of a namespace that is being removed; how many. $1 name, $2 at most.
 WITH d AS (
@@ -260,7 +270,7 @@ n AS (DELETE FROM tickwise.tallies_new WHERE namespace = $1), q AS (DELETE FROM 
 g AS (DELETE FROM tickwise.error_groups WHERE namespace = $1), z AS (DELETE FROM tickwise.quota_sizes WHERE namespace = $1), s AS (DELETE FROM tickwise.stops WHERE namespace = $1),
 v AS (DELETE FROM tickwise.saved_views WHERE namespace = $1), b AS (DELETE FROM tickwise.objectives WHERE namespace = $1),
 w AS (DELETE FROM tickwise.status_pages WHERE namespace = $1), y AS (DELETE FROM tickwise.tallies WHERE namespace = $1),
-x AS (DELETE FROM tickwise.environments WHERE namespace = $1)
+x AS (DELETE FROM tickwise.environments WHERE namespace = $1), k AS (DELETE FROM tickwise.secrets WHERE namespace = $1)
 DELETE FROM tickwise.fires WHERE namespace = $1
 
 -- name: removal_lanes

@@ -1,0 +1,1 @@
+"""Secrets: sealed bytes, by namespace and name."""

@@ -1,0 +1,1 @@
+"""`/secrets`: values that tasks name and no answer has."""

@@ -1,0 +1,269 @@
+"""`/secrets`: set, list and remove secrets of our own store, and rotate the installation's key. No answer has a value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from tickwise.api.conditions import etag, guarded, tag_of
+from tickwise.api.endpoint import (
+    Call,
+    Endpoint,
+    Reply,
+    answer,
+    cursor_of,
+    cursor_text,
+    foreign_cursor,
+    page_links,
+)
+from tickwise.api.reading import decode, field_names
+from tickwise.api.resources.runs import Cursor, Limit
+from tickwise.api.wire import API, Instant, encode, time_of
+from tickwise.control.secrets.service import VALUE_BYTES_MOST, SecretBody, SecretDetails, SecretService
+from tickwise.ports.sealing import key_text
+from tickwise.ports.store.secrets import SecretPlace, SecretRow
+
+BODY_BYTES_MOST: Final = 6 * VALUE_BYTES_MOST + 4_096
+"""JSON writes a byte of a text in six at most."""
+
+
+class SecretsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The part of the list."""
+
+    limit: Limit = 50
+    cursor: Cursor | UnsetType = UNSET
+
+
+class RewrapBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The next step of a rotation of the installation's key."""
+
+    after: Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None = (
+        None
+    )
+    again: Annotated[
+        bool,
+        Meta(description="Also what the newest key wraps already: for a key behind a command that has a newer version."),
+    ] = False
+
+
+class SecretView(msgspec.Struct, kw_only=True):
+    """A secret, without its value."""
+
+    name: str
+    version: int
+    created_at: Instant
+    created_by: str
+    changed_at: Instant
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+
+
+class SecretVersionView(msgspec.Struct, kw_only=True):
+    """The record of one version."""
+
+    version: int
+    set_at: Instant
+    set_by: str
+
+
+class SecretDetailView(SecretView, kw_only=True):
+    """A secret with the records of its versions, without a value."""
+
+    versions: list[SecretVersionView]
+    """The newest first, ten at most. Only the newest one has a value."""
+
+
+class SecretPlaceView(msgspec.Struct, kw_only=True):
+    """A secret of a namespace."""
+
+    namespace: str
+    name: str
+
+
+class KeyUseView(msgspec.Struct, kw_only=True):
+    """A key of the installation, and what it wraps."""
+
+    id: str
+    known: bool
+    """The server that answers has it."""
+    newest: bool
+    """It wraps what is set from now on."""
+    secrets: int
+
+
+class SecretKeysView(msgspec.Struct, kw_only=True):
+    """The keys of the installation."""
+
+    keys: list[KeyUseView]
+    """The newest first, then those that are known, then those that are not."""
+    lost: list[SecretPlaceView]
+    """Secrets whose key is not known, 100 at most."""
+
+
+class RewrapFailureView(msgspec.Struct, kw_only=True):
+    """A secret that could not be wrapped anew."""
+
+    namespace: str
+    name: str
+    detail: str
+
+
+class RewrapView(msgspec.Struct, kw_only=True):
+    """The outcome of one step."""
+
+    rewrapped: int
+    failed: list[RewrapFailureView]
+    next: str | None
+    """What the next step sends as `after`; null: all are done."""
+
+
+_body: Final = msgspec.json.Decoder(SecretBody)
+_rewrap: Final = msgspec.json.Decoder(RewrapBody)
+
+
+async def secret_put(call: Call) -> Reply:
+    """Set it."""
+    name, secrets, who = call.path_values["name"], call.control.secrets, call.principal
+
+    async def look() -> tuple[SecretDetails | None, bytes | None]:
+        found = await secrets.to_change(who, name)
+        return found, None if found is None else tag_of(encode(_details(call, found)))
+
+    async def put(found: SecretDetails | None) -> Reply:
+        body = decode(_body, call.body, field_names(SecretBody))
+        done = await secrets.set(who, name, body, found=found, only=call.conditions is not None)
+        details = await secrets.to_change(who, name) or SecretDetails(done.row, ())
+        shown = encode(_details(call, details))
+        return Reply(201 if done.created else 200, shown, etag(shown))
+
+    return await guarded(call.conditions, look, put)
+
+
+async def secrets_list(call: Call) -> Reply:
+    """A page of them."""
+    said: SecretsQuery = call.query
+    after = None if said.cursor is UNSET else cursor_text(said.cursor)
+    rows = await call.control.secrets.page(call.principal, after, said.limit + 1)
+    page = rows[: said.limit]
+    last = page[-1].name if len(rows) > said.limit else None
+    return answer(200, [SecretView(**_fields(call, row)) for row in page], headers=page_links(call, last))
+
+
+async def secret_get(call: Call) -> Reply:
+    """One."""
+    return answer(200, _details(call, await call.control.secrets.get(call.principal, call.path_values["name"])))
+
+
+async def secret_remove(call: Call) -> Reply:
+    """Remove it."""
+    name, secrets, who = call.path_values["name"], call.control.secrets, call.principal
+
+    async def look() -> tuple[SecretDetails | None, bytes | None]:
+        found = await secrets.to_change(who, name)
+        return found, None if found is None else tag_of(encode(_details(call, found)))
+
+    async def remove(found: SecretDetails | None) -> Reply:
+        return answer(200, _details(call, await secrets.remove(who, name, found)))
+
+    return await guarded(call.conditions, look, remove)
+
+
+async def secret_keys(call: Call) -> Reply:
+    """The keys of the installation."""
+    found = await call.control.secrets.keys(call.principal)
+    ids = dict.fromkeys([*found.known, *sorted(found.used)])
+    keys = [
+        KeyUseView(
+            id=key_text(key_id), known=key_id in found.known, newest=key_id == found.newest,
+            secrets=found.used.get(key_id, 0),
+        )
+        for key_id in ids
+    ]  # fmt: skip
+    lost = [SecretPlaceView(namespace=row.namespace, name=row.name) for row in found.lost]
+    return answer(200, SecretKeysView(keys=keys, lost=lost))
+
+
+async def secrets_rewrap(call: Call) -> Reply:
+    """The next step."""
+    body = decode(_rewrap, call.body or b"{}", field_names(RewrapBody))
+    done = await call.control.secrets.rewrap(call.principal, _place(body.after), again=body.again)
+    failed = [RewrapFailureView(namespace=place[0], name=place[1], detail=detail) for place, detail in done.failed]
+    following = None if done.next is None else cursor_of("/".join(done.next))
+    return answer(200, RewrapView(rewrapped=done.rewrapped, failed=failed, next=following))
+
+
+def _place(cursor: str | None) -> SecretPlace | None:
+    if cursor is None:
+        return None
+    namespace, sign, name = cursor_text(cursor).partition("/")
+    if not sign:
+        raise foreign_cursor()
+    return SecretPlace(namespace, name)
+
+
+def _fields(call: Call, row: SecretRow) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "version": row.version,
+        "created_at": time_of(row.created_at),
+        "created_by": row.created_by,
+        "changed_at": time_of(row.changed_at),
+        "changed_by": row.changed_by,
+        "sealed_under": key_text(row.key_id),
+        "readable": call.control.secrets.has_key(row),
+    }
+
+
+def _details(call: Call, found: SecretDetails) -> SecretDetailView:
+    versions = [
+        SecretVersionView(version=each.version, set_at=time_of(each.set_at), set_by=each.set_by)
+        for each in found.versions
+    ]
+    return SecretDetailView(**_fields(call, found.row), versions=versions)  # type: ignore[arg-type]  # fields of a base
+
+
+SECRETS: Final = (
+    Endpoint(
+        method="GET", path=f"{API}/secrets", control=SecretService.page, name="listSecrets", tag="secrets",
+        summary="The secrets of the namespace by name, without their values.", handler=secrets_list,
+        query=SecretsQuery, answers=(list[SecretView],),
+    ),
+    Endpoint(
+        method="PUT", path=f"{API}/secrets/{{name}}", control=SecretService.set, name="putSecret", tag="secrets",
+        summary="Set a secret, new or anew.",
+        description="The value is encrypted before it is stored, and no answer has it. Tasks that start from now on "
+        "get the new value. Of versions before, the record stays, and the value is erased.",
+        handler=secret_put, body=SecretBody, body_bytes_max=BODY_BYTES_MOST, answers=(SecretDetailView,),
+        further=(201,), refuses=(409, 412), conditional=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/secrets/{{name}}", control=SecretService.get, name="getSecret", tag="secrets",
+        summary="One secret with the records of its versions, without a value.", handler=secret_get,
+        answers=(SecretDetailView,), refuses=(404,), conditional=True,
+    ),
+    Endpoint(
+        method="DELETE", path=f"{API}/secrets/{{name}}", control=SecretService.remove, name="deleteSecret",
+        tag="secrets", summary="Remove a secret with all of its versions.",
+        description="Tasks that name it fail at their next start.", handler=secret_remove,
+        answers=(SecretDetailView,), refuses=(404, 412), conditional=True,
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/secrets:keys", control=SecretService.keys, name="getSecretKeys", tag="secrets",
+        summary="The keys of the installation, the number of secrets under each, and secrets whose key is lost.",
+        description="Of all namespaces: for administrators of the installation.", handler=secret_keys,
+        answers=(SecretKeysView,),
+    ),
+    Endpoint(
+        method="POST", path=f"{API}/secrets:rewrap", control=SecretService.rewrap, name="rewrapSecrets",
+        tag="secrets", summary="One step of a rotation: wrap the data keys of the next secrets by the newest key.",
+        description="Of all namespaces: for administrators of the installation. Repeat it until `next` is null. A "
+        "rotation that broke off is begun anew, and passes over what is done.",
+        handler=secrets_rewrap, body=RewrapBody, optional_body=True, answers=(RewrapView,),
+    ),
+)  # fmt: skip

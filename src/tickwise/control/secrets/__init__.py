@@ -1,0 +1,1 @@
+"""Secrets that Tickwise keeps itself: set, list, remove, and wrap their keys anew."""
