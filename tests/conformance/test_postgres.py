@@ -106,6 +106,7 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.factors import SecondFactorsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -386,6 +387,10 @@ class TestComingJobs(Backend, ComingJobsContract):
 
 class TestSavedViews(Backend, SavedViewsContract):
     pass
+
+
+class TestSecondFactors(Backend, SecondFactorsContract):
+    """See the suite."""
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):

@@ -27,6 +27,7 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
+from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -34,6 +35,7 @@ from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.namespaces import NewNamespace
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
 from tickwise.ports.signing import Signer
@@ -115,6 +117,8 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
+    second_factor: FactorPolicy | None = None,
+    sealer: EnvelopeSealer | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -134,6 +138,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
+                sealer=sealer,
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},
@@ -145,6 +150,7 @@ async def world(
             membership=membership,
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
+            second_factor=second_factor,
             settings=settings,
         )
     await control.start()

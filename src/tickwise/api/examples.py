@@ -96,6 +96,10 @@ BODIES: Final[dict[str, Any]] = {
     "RolePermissionsBody": {"permissions": ["jobs:read", "runs:read", "runs:write"]},
     "PasswordBody": {"current": "four quiet herons wade", "password": "nine purple kettles hum"},
     "TokenBody": {"grant_type": "password", "username": "ada@example.org", "password": "four quiet herons wade"},
+    "CodesBody": {"password": "four quiet herons wade", "name": "phone"},
+    "CodeBody": {"code": "123456"},
+    "FactorChangeBody": {"password": "four quiet herons wade", "name": "new phone"},
+    "OwnPasswordBody": {"password": "four quiet herons wade"},
     "RevokeBody": {"token": "twr_the-refresh-token"},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},
 }

@@ -9,6 +9,7 @@ from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
+from tickwise.api.resources.factors.factors import FACTORS
 from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
@@ -58,6 +59,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *NAMESPACES,
     *USERS,
     *AUTH,
+    *FACTORS,
     *AUDIT,
 )
 

@@ -119,7 +119,7 @@ class FactorService:
         """A seed for an app, told this once. Raises `Forbidden`, `Invalid`, `Conflict`, `SignInPaced`,
         `SealingUnavailable`."""
         row = await self._own.check(who, body.password, f"POST {_ROUTE}")
-        return await self._enrolments.begin_codes(row, body.name or None, host)
+        return await self._enrolments.begin_codes(row, None if body.name is UNSET else body.name, host)
 
     @requires_none(_OWN)
     async def confirm_codes(self, who: Principal, factor_id: UUID, code: str) -> Enrolled:
