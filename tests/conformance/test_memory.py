@@ -111,6 +111,7 @@ from tickwise.testing.contracts.store.people.run_quotas import RunQuotasContract
 from tickwise.testing.contracts.store.people.saved_views import SavedViewsContract
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
+from tickwise.testing.contracts.store.secrets.secrets import SecretsContract
 from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
@@ -330,7 +331,7 @@ class TestSavedViews(Backend, SavedViewsContract):
 
 
 class TestSecondFactors(Backend, SecondFactorsContract):
-    """See the suite."""
+    pass
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):
@@ -500,6 +501,10 @@ class TestFairNotices(Backend, FairNoticesContract):
 
 class TestSettledNotices(Backend, SettledNoticesContract):
     """Notices that were tried."""
+
+
+class TestSecrets(Backend, SecretsContract):
+    pass
 
 
 class TestStatusPages(Backend, StatusPagesContract):

@@ -260,6 +260,7 @@ class Drive:
         await self.ask("PUT", "/saved-views", 200, view)
         assert [view["name"]] == [each["name"] for each in await self.ask("GET", "/saved-views")]
         await self.ask("DELETE", "/saved-views?list=runs&name=failed")
+        await self.keep_secrets()
         groups = await self.until("/errors", lambda found: found, "failures are grouped")
         error = f"/errors/{groups[0]['error_id']}"
         await self.ask("GET", error)
@@ -268,6 +269,15 @@ class Drive:
         await self.ask("POST", f"{error}/resolve", 200, {})
         for stream in ("/events", f"/runs/{groups[0]['run_id']}/logs/stream"):
             await self.gateway.answer("GET", stream, status=406, headers={"Accept": "application/json"})
+
+    async def keep_secrets(self) -> None:
+        """A secret is set, seen and removed; the key of the installation stays."""
+        await self.ask("PUT", "/secrets/db", 201, {"value": "correct horse"})
+        assert ["db"] == [each["name"] for each in await self.ask("GET", "/secrets")]
+        assert 1 == (await self.ask("GET", "/secrets/db"))["version"]
+        assert [] == (await self.ask("GET", "/secrets:keys"))["lost"]
+        await self.ask("POST", "/secrets:rewrap", 200, {})
+        await self.ask("DELETE", "/secrets/db")
 
     async def tell_people(self) -> None:
         """A channel that nobody listens at, a rule, the alert that it makes of a failure, decisions about it."""

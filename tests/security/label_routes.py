@@ -66,6 +66,7 @@ ABOUT: Final[dict[str, str]] = {
             "snoozeAlert", "closeAlert", "reopenAlert",
             "createStatusPage", "listStatusPages", "getStatusPage", "changeStatusPage", "removeStatusPage",
             "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
+            "listSecrets", "putSecret", "getSecret", "deleteSecret", "getSecretKeys", "rewrapSecrets",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",

@@ -103,6 +103,7 @@ async def things_of(here: World, namespace: str) -> dict[str, str]:
     run_id = (await put("POST", f"/jobs/{job_id}/runNow", 202, {}))["run_id"]
     operation = await put("POST", "/jobs:pause", 202, {"filter": {"all": True}})
     await put("PUT", "/calendars/n-a", 201, {"dates": ["2027-01-01"]})
+    await put("PUT", "/secrets/n-a", 201, {"value": "theirs"})
     await put("POST", "/tasks", 201, {"taskId": "t-a", "script": "print('hello')\n"})
     key = (await put("POST", "/keys", 201, {"name": "theirs", "role": "viewer"}))["key_id"]
     hook = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/x"}

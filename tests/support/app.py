@@ -18,6 +18,8 @@ from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.adapters.signals.local import LocalLimits
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.api.app import create_app
@@ -138,7 +140,7 @@ async def world(
                 clock=clock,
                 searches=searches,
                 runs_kept_seconds=RUNS_KEPT_SECONDS,
-                sealer=sealer,
+                sealer=sealer or EnvelopeSealing([LocalKey(bytes(range(32)))], clock),
             ),
             keys=store.keys,
             kinds={kind.name: kind for kind in builtin_kinds()},

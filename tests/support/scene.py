@@ -116,7 +116,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
-    """At `START`, with nobody at work yet."""
-    async with world(clock=VirtualClock(START)) as made:
+async def scene(**options: Any) -> AsyncIterator[Scene]:
+    """At `START`, with nobody at work yet. `options` are those of `world`."""
+    async with world(clock=VirtualClock(START), **options) as made:
         yield Scene(made)

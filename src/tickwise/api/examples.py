@@ -56,6 +56,8 @@ BODIES: Final[dict[str, Any]] = {
     "ErrorResolveBody": {"note": "the bank is back"},
     "ErrorIgnoreBody": {"failures": 100, "note": "known until the next release"},
     "SavedViewBody": {"list": "runs", "name": "failed of acme", "query": "status=FAILED&label=customer%3Dacme"},
+    "SecretBody": {"value": "correct horse battery staple"},
+    "RewrapBody": {"again": False},
     "StopBody": {"labels": {"customer": "acme"}, "reason": "their database moves", "meanwhile": "hold"},
     "ObjectiveBody": {"name": "urgent runs", "start_within_seconds": 5, "ratio": 0.995, "priority": 9},
     "ChannelBody": {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/tickwise"},

@@ -189,6 +189,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "second_factors",
             "Enrol, list and remove your second factors. Passkeys are made in the pages, under Security.",
         ),
+        "secrets": CommandEntry(
+            "secrets", "secrets", "Set, list and remove secrets, and rotate the key that encrypts them."
+        ),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
         "audit": CommandEntry("audit", "audit", "Search, export and verify the audit log."),
         "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),

@@ -263,7 +263,7 @@ class Pages:
             logger.warning("page_put_off", request_id=visit.origin.request_id, reason=error.detail)
         pointer = error.pointer if isinstance(error, TickwiseError) and hasattr(error, "pointer") else None
         passing = isinstance(error, Unavailable) and visit.request.method not in SAFE
-        typed = {name: value for name, value in visit.form.items() if "password" not in name.lower()} if passing else {}
+        typed = forms.kept_fields(visit.form) if passing else {}
         values = {"failure": failure, "pointer": pointer, "typed": typed}
         return visit.page("failure.html", values, failure.status)
 

@@ -21,6 +21,11 @@ OF_ALL: Final = "namespace"
 """The parameter that each address may have."""
 
 
+def kept_fields(form: Mapping[str, str]) -> Mapping[str, str]:
+    """The fields that come back in a page after a fault or a sign-in: all but passwords and values of secrets."""
+    return {name: value for name, value in form.items() if "password" not in name.lower() and name != "secret"}
+
+
 def text(form: Mapping[str, str], name: str, most: int = TEXT_MAX) -> str | None:
     """A text without the space around it; None: it was left empty. Raises `Invalid`."""
     said = form.get(name, "").strip()

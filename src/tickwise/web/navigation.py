@@ -23,6 +23,7 @@ from tickwise.control.runs.letters import LetterService
 from tickwise.control.runs.queues import QueueService
 from tickwise.control.runs.service import RunService
 from tickwise.control.schedules.calendars import CalendarService
+from tickwise.control.secrets.service import SecretService
 from tickwise.control.stops.service import StopService
 
 
@@ -62,6 +63,7 @@ DOORS: Final = (
     Door("Audit", "/audit", "g a", AuditService.search, begins=True),
     Door("People", "/users", "g u", UserService.page),
     Door("Keys", "/keys", "g y", KeyService.page),
+    Door("Secrets", "/secrets", "g x", SecretService.page),
     Door("Namespaces", "/namespaces", "g n", NamespaceService.page),
     Door("Settings", "/settings", "g i", ClusterService.settings, for_installation=True),
 )

@@ -23,6 +23,7 @@ from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
+from tickwise.wiring.keys.secrets_check import secret_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
 
@@ -247,6 +248,8 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
     try:
         await store.open()
         async for finding in _store(store, clock):
+            yield finding
+        async for finding in secret_findings(settings, store, clock):
             yield finding
         yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import structlog
 
-from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.seclusion import seclude
 from tickwise.config import Settings
 from tickwise.observability import logs
@@ -33,6 +32,7 @@ from tickwise.wiring.installation.build import build_of
 from tickwise.wiring.installation.restore import check_whole
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
+from tickwise.wiring.keys.secrets_check import check_sealing
 from tickwise.wiring.keys.secrets_key import make_key_of_up
 from tickwise.wiring.keys.token_key import sign_tokens
 from tickwise.wiring.link import given_broker
@@ -224,11 +224,12 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         warn_of_clear_text(settings)
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         url = await stack.enter_async_context(open_database(settings, startup_wait))
-        make_key_of_up(settings, SystemClock())
+        make_key_of_up(settings)
         runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))
         key, admitted = await let_in_up(runtime)
         await sign_tokens(runtime.settings, control, makes=True)
+        await check_sealing(runtime.store, runtime.sealer, runtime.clock)
         # Ended in reverse: an executor that leaves waits until recorders have applied what it told.
         roles = [make_scheduler(runtime), *make_recorders(runtime), make_executor(runtime)]
         for role in roles:
@@ -260,6 +261,7 @@ async def _api(settings: Settings, stop: asyncio.Event) -> None:
         control = await stack.enter_async_context(start_control(runtime))
         admitted = await startup_wait.until("store", partial(let_in_api, runtime))
         await startup_wait.until("store", partial(sign_tokens, runtime.settings, control))
+        await startup_wait.until("store", partial(check_sealing, runtime.store, runtime.sealer, runtime.clock))
         found = health_check(runtime, broker_is_needed=buffered)
         await stack.enter_async_context(api_port(runtime, control, sock, found, certificates))
         await stack.enter_async_context(certificate_expiry(runtime, certificates))

@@ -123,6 +123,11 @@ async def _channel(here: Scene) -> dict[str, str]:
     return {"channel_id": (await here.ask("POST", "/channels", 201, HOOK))["channel_id"]}
 
 
+async def _secret(here: Scene) -> dict[str, str]:
+    await here.ask("PUT", "/secrets/there", 201, SECRET)
+    return {"name": "there"}
+
+
 async def _status_page(here: Scene) -> dict[str, str]:
     return {"page_id": (await here.ask("POST", "/status-pages", 201, STATUS_PAGE))["page_id"]}
 
@@ -221,6 +226,7 @@ VIEW: Final = {"list": "runs", "name": "failed", "query": "status=FAILED"}
 STATUS_PAGE: Final = {"slug": "acme", "title": "Acme"}
 INCIDENT: Final = {"kind": "incident", "title": "Exports are late", "text": "We look at it."}
 STOP: Final = {"all": True, "reason": "the database moves"}
+SECRET: Final = {"value": "correct horse"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
 ROLE: Final = {"permissions": ["jobs:read"]}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
@@ -298,6 +304,9 @@ CHANGES: Final[dict[str, Change]] = {
     "removeAnnouncement": Change(AuditAction.ANNOUNCEMENT_REMOVED, None, _announcement),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
+    "putSecret": Change(AuditAction.SECRET_SET, SECRET, _named),
+    "deleteSecret": Change(AuditAction.SECRET_REMOVED, None, _secret),
+    "rewrapSecrets": Change(AuditAction.SECRETS_REWRAPPED, {"again": True}, _secret),
     "createKey": Change(AuditAction.KEY_MADE, KEY),
     "rotateKey": Change(AuditAction.KEY_ROTATED, None, _key),
     "revokeKey": Change(AuditAction.KEY_REVOKED, None, _key),

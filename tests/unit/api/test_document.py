@@ -230,6 +230,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "StopBody": ("POST", "/stops"), "ObjectiveBody": ("POST", "/objectives"), "ChannelBody": ("POST", "/channels"),
         "NotificationRuleBody": ("POST", "/notification-rules"), "RevokeBody": ("POST", "/auth/revoke"),
         "QuotasBody": ("PUT", "/namespaces/team-a/quotas"), "SavedViewBody": ("PUT", "/saved-views"),
+        "SecretBody": ("PUT", "/secrets/db-password"), "RewrapBody": ("POST", "/secrets:rewrap"),
     }  # fmt: skip
     for name, (method, path) in routes.items():
         answer = await here.client.request(method, API + path, json=BODIES[name])

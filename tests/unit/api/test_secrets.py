@@ -1,196 +1,262 @@
-"""Secrets of http tasks in answers: masked everywhere, kept when what was read is written back."""
+"""Secrets by the API: set, listed, removed and rotated; a value goes in and never comes out."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
-from tests.support.app import API, World, world
-from tests.unit.api.rig import START, create, get, post, put, stored
-from tickwise.adapters.clock import VirtualClock
-from tickwise.documents.definition import decode_definition
-from tickwise.domain.masking import MASK
+from tests.support.app import API
+from tests.support.scene import Scene, scene
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.own import OwnSecrets
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
+from tickwise.control.secrets.service import REWRAP_PAGE, SecretBody
+from tickwise.ports.secrets import WantedSecret
 
-SECRET = "s3cr3t-value"
-URL = f"https://ada:{SECRET}@example.com/hook;sid={SECRET}?token={SECRET}&page=2#{SECRET}"
-HEADERS = {"Authorization": f"Bearer {SECRET}", "X-Pin": SECRET, "Accept": "text/plain"}
-OAUTH = {"token_url": "https://login.example.com/token", "client_id": "me", "client_secret": SECRET}
-SIGNING = "whsec_" + "A" * 43 + "="
-HTTP = {
-    "kind": "http", "url": URL, "headers": HEADERS, "query": {"api_key": SECRET}, "sign": {"secrets": [SIGNING]},
-}  # fmt: skip
+VALUE = "correct-horse-battery-staple"
+FIRST, NEXT, OTHER = (LocalKey(bytes(range(begin, begin + 32))) for begin in (0, 50, 100))
+
+
+def sealer(*keys: LocalKey) -> EnvelopeSealing:
+    """A sealer by these keys, the newest first."""
+    return EnvelopeSealing(keys, SystemClock())
 
 
 @pytest_asyncio.fixture
-async def here() -> AsyncIterator[World]:
-    async with world(clock=VirtualClock(START)) as made:
+async def here() -> AsyncIterator[Scene]:
+    async with scene() as made:
         yield made
 
 
-async def task_of(here: World, job_id: str) -> dict[str, Any]:
-    """As it is stored."""
-    found: dict[str, Any] = json.loads(bytes(decode_definition((await stored(here, job_id)).definition).task))
-    return found
+async def value_of(here: Scene, name: str, namespace: str = "default", keys: Any = None) -> Any:
+    """The value that a task would get."""
+    wanted = WantedSecret(namespace, name)
+    provider = OwnSecrets(here.store.secrets, keys or here.world.control.context.sealer)
+    return (await provider.values([wanted]))[wanted]
 
 
-async def test_no_answer_shows_a_secret_of_a_task(here: World) -> None:
-    """Jobs alone, by key, in lists and after each write; tasks; explanations; runs."""
-    job_id = await create(here, task=HTTP, every="1h", key="k")
-    await post(here, "/tasks", 201, taskId="t", task=HTTP)
-    run = (await post(here, f"/jobs/{job_id}/runNow", 202))["run_id"]
-    other = await create(here, task={"kind": "http", "url": "https://example.com/", "oauth": OAUTH}, every="1h")
-    answers = [
-        *[await here.client.get(API + path) for path in (
-            f"/jobs/{job_id}", "/jobs/by-key/k", "/jobs", f"/jobs/{job_id}/explain", f"/runs/{run}", "/runs",
-            f"/runs/{run}/explain", f"/jobs/{other}",
-            "/tasks", "/tasks/t", "/tasks/t/versions", f"/jobs/{job_id}/preview",
-        )],
-        await here.client.put(f"{API}/jobs/{job_id}", json={"description": "b"}),
-        await here.client.post(f"{API}/jobs/{job_id}/pause"),
-        await here.client.post(f"{API}/jobs/{job_id}/resume"),
-        await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": HTTP}),
-        await here.client.delete(f"{API}/jobs/{job_id}"),
-    ]  # fmt: skip
-    for answer in answers:
-        assert answer.is_success, answer.text
-        assert SECRET not in answer.text, answer.request.url
-        assert SIGNING not in answer.text, answer.request.url
-    shown = answers[0].json()["task"]
-    assert f"https://{MASK}@example.com/hook;sid={MASK}?token={MASK}&page=2#{MASK}" == shown["url"]
-    assert {"Authorization": MASK, "X-Pin": MASK, "Accept": "text/plain"} == shown["headers"]
-
-
-async def test_a_signing_secret_is_changed_without_knowing_the_old_one(here: World) -> None:
-    """The new one is sent before the mask; then the mask alone keeps it. Another address gets none of them."""
-    job_id = await create(here, task=HTTP, every="1h")
-    task = (await get(here, f"/jobs/{job_id}"))["task"]
-    new = "whsec_" + "B" * 43 + "="
-    await put(here, job_id, task={**task, "sign": {"secrets": [new, MASK]}})
-    assert [new, SIGNING] == (await task_of(here, job_id))["sign"]["secrets"]
-    await put(here, job_id, task={**task, "sign": {"secrets": [MASK]}})
-    assert [new] == (await task_of(here, job_id))["sign"]["secrets"]
-    bare = {"kind": "http", "url": "https://evil.example/", "sign": {"secrets": [MASK]}}
-    refused = await here.client.put(f"{API}/jobs/{job_id}", json={"task": bare})
-    assert (422, "secret_masked", "/task/sign/secrets/0") == (
-        refused.status_code, refused.json()["code"], refused.json()["pointer"],
+async def test_a_secret_is_set_listed_replaced_and_removed(here: Scene) -> None:
+    """Answers have names, versions and times."""
+    made = await here.ask("PUT", "/secrets/db-password", 201, {"value": VALUE})
+    assert ("db-password", 1, "admin", True, [1]) == (
+        made["name"], made["version"], made["created_by"], made["readable"],
+        [each["version"] for each in made["versions"]],
     )  # fmt: skip
-
-
-async def test_what_was_read_can_be_written_back(here: World) -> None:
-    """The whole task, with one thing changed: the secrets stay, by id and by key; a new secret replaces the old one."""
-    job_id = await create(here, task=HTTP, every="1h", key="k")
-    before = await task_of(here, job_id)
-    for path in (f"{API}/jobs/{job_id}", f"{API}/jobs/by-key/k"):
-        task = (await here.client.get(path)).json()["task"]
-        task["headers"]["Accept"] = "application/json"
-        answer = await here.client.put(path, json={"task": task})
-        assert (200, SECRET in answer.text) == (answer.status_code, False)
-        headers = {**before["headers"], "Accept": "application/json"}
-        assert {**before, "headers": headers} == await task_of(here, job_id)
-    task["headers"]["Authorization"] = "Bearer new"
-    await put(here, job_id, task=task)
-    assert "Bearer new" == (await task_of(here, job_id))["headers"]["Authorization"]
-
-
-async def test_a_stored_task_keeps_its_secrets_too(here: World) -> None:
-    """What was read and stored again is the same version; with a change it is the next one, with the secrets."""
-    first = await post(here, "/tasks", 201, taskId="t", task=HTTP)
-    assert first == await post(here, "/tasks", 201, taskId="t", task=first["task"])
-    second = await post(here, "/tasks", 201, taskId="t", task={**first["task"], "method": "POST"})
-    row = await here.store.tasks.get("default", "t")
-    assert row is not None
-    kept = json.loads(row.task)
-    assert (2, URL, "POST") == (second["version"], kept["url"], kept["method"])
-
-
-@pytest.mark.parametrize("url", ["https://evil.example/", "http://example.com/hook", "https://example.com:8443/"])
-async def test_a_secret_cannot_be_sent_elsewhere_by_who_does_not_know_it(here: World, url: str) -> None:
-    """A change of the host with the mask is refused, and changes nothing."""
-    job_id = await create(here, task=HTTP, every="1h")
-    before = await task_of(here, job_id)
-    task = {**HTTP, "url": url, "headers": {"X-Pin": MASK}}
-    answer = await here.client.put(f"{API}/jobs/{job_id}", json={"task": task})
-    assert (422, "secret_masked", "/task/headers/X-Pin") == (
-        answer.status_code, answer.json()["code"], answer.json()["pointer"],
-    )  # fmt: skip
-    assert before == await task_of(here, job_id)
-
-
-async def test_a_merge_patch_keeps_secrets_and_sends_them_nowhere_else(here: World) -> None:
-    """What it does not name stays; another host needs the secrets anew."""
-    job_id = await create(here, task=HTTP, every="1h")
-    before = await task_of(here, job_id)
-
-    async def patch(task: dict[str, Any]) -> Any:
-        headers = {"Content-Type": "application/merge-patch+json"}
-        body = json.dumps({"task": task}).encode()
-        return await here.client.patch(f"{API}/jobs/{job_id}", content=body, headers=headers)
-
-    kept = await patch({"headers": {"X-Note": "a", "X-Pin": None}})
-    assert (200, False) == (kept.status_code, SECRET in kept.text)
-    after = await task_of(here, job_id)
-    headers = {"Authorization": before["headers"]["Authorization"], "Accept": "text/plain", "X-Note": "a"}
-    assert {**before, "headers": headers} == after
-    elsewhere = await patch({"url": "https://evil.example/"})
-    assert (422, "secret_masked") == (elsewhere.status_code, elsewhere.json()["code"])
-    assert after == await task_of(here, job_id)
-
-
-async def test_a_new_job_cannot_be_made_with_a_mask(here: World) -> None:
-    """Alone, in a batch, under a key, as a stored task: what was copied out of an answer lacks its secret."""
-    task = {"kind": "http", "url": "https://example.com/", "headers": {"Cookie": MASK}}
-    body = {"name": "a", "task": task, "every": "1h"}
-    alone = await here.client.post(f"{API}/jobs", json=body)
-    by_key = await here.client.put(f"{API}/jobs/by-key/k", json=body)
-    kept = await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": task})
-    for answer in (alone, by_key, kept):
-        assert (422, "secret_masked") == (answer.status_code, answer.json()["code"])
-        assert "/task/headers/Cookie" == answer.json()["pointer"]
-    [result] = (await here.client.post(f"{API}/jobs:batch", json=[body])).json()["results"]
-    assert (422, "secret_masked") == (result["status"], result["problem"]["code"])
-
-
-async def test_asterisks_elsewhere_are_asterisks(here: World) -> None:
-    """In texts of other tasks, in headers that are shown, in payloads."""
-    shell = {"kind": "shell", "command": "echo ***"}
-    job_id = await create(here, task=shell, every="1h", payload={"a": MASK})
-    await put(here, job_id, task={"kind": "shell", "command": "echo *** again"})
-    assert "echo *** again" == (await get(here, f"/jobs/{job_id}"))["task"]["command"]
-    plain = await create(here, task={**HTTP, "headers": {"Accept": MASK}}, every="1h")
-    assert {"Accept": MASK} == (await task_of(here, plain))["headers"]
+    assert VALUE.encode() == await value_of(here, "db-password")
+    await here.pass_time(60)
+    again = await here.ask("PUT", "/secrets/db-password", 200, {"value": "newer"})
+    assert (2, made["created_at"]) == (again["version"], again["created_at"])
+    assert again["changed_at"] > made["changed_at"]
+    assert b"newer" == await value_of(here, "db-password")
+    assert again == await here.ask("GET", "/secrets/db-password")
+    listed = await here.ask("GET", "/secrets")
+    assert [{name: value for name, value in again.items() if name != "versions"}] == listed
+    assert again == await here.ask("DELETE", "/secrets/db-password")
+    assert [] == await here.ask("GET", "/secrets")
+    await here.ask("GET", "/secrets/db-password", 404)
+    await here.ask("DELETE", "/secrets/db-password", 404)
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("body", "plain"),
     [
-        {"headers": {"X-Pin": f"{SECRET}\n"}},
-        {"headers": {"X-Pin": [SECRET]}},
-        {"headers": {f"Authorization: Bearer {SECRET}": ""}},
-        {"headers": {f"Bearer {SECRET}": "Authorization"}},
-        {"headers": f"X-Pin: {SECRET}"},
-        {"headers": {"Content-Length": SECRET}},
-        {"url": f"https://ada:{SECRET}/a@example.com/"},
-        {"url": f"https://ada:{SECRET}\u2100@example.com/"},
-        {"url": f"https://[ada:{SECRET}@example.com/"},
-        {"url": f"https://ada:{SECRET}@exam ple.com/"},
-        {"url": f"ftp://ada:{SECRET}@example.com/"},
-        {"method": "TRACE"},
-        {"expect": [SECRET]},
+        ({"value": "x"}, b"x"),
+        ({"value": "a\nb\r\n"}, b"a\nb\r\n"),
+        ({"value": "ü🦊"}, "ü🦊".encode()),
+        ({"value": "\0"}, b"\0"),
+        ({"value": "z" * (1 << 20)}, b"z" * (1 << 20)),
+        ({"value": "\n" * (1 << 20)}, b"\n" * (1 << 20)),
+        ({"value": base64.b64encode(b"\x00\xff").decode(), "encoding": "base64"}, b"\x00\xff"),
+        ({"value": base64.encodebytes(bytes(1 << 20)).decode(), "encoding": "base64"}, bytes(1 << 20)),
     ],
-    ids=str,
+    ids=["a byte", "line ends", "letters", "NUL", "1 MiB", "1 MiB of line ends", "bytes", "1 MiB in base64"],
 )
-async def test_a_problem_never_quotes_a_secret_of_a_task(here: World, fault: dict[str, Any]) -> None:
-    """A refusal is logged and forwarded by many a client, so it names the field and not its value."""
-    body = {"name": "a", "task": {**HTTP, **fault}, "every": "1h"}
-    job_id = await create(here, task=HTTP, every="1h")
-    alone = await here.client.post(f"{API}/jobs", json=body)
-    change = await here.client.put(f"{API}/jobs/{job_id}", json={"task": body["task"]})
-    kept = await here.client.post(f"{API}/tasks", json={"taskId": "t", "task": body["task"]})
-    batch = await here.client.post(f"{API}/jobs:batch", json=[body])
-    assert [422, 422, 422] == [answer.status_code for answer in (alone, change, kept)]
-    for answer in (alone, change, kept, batch):
-        assert SECRET not in answer.text
+async def test_each_value_of_1_byte_to_1_mib_comes_as_it_was_sent(here: Scene, body: Any, plain: bytes) -> None:
+    """To the task, byte for byte."""
+    await here.ask("PUT", "/secrets/a", 201, body)
+    assert plain == await value_of(here, "a")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"value": ""}, "/value"),
+        ({"value": "z" * ((1 << 20) + 1)}, "/value"),
+        ({"value": base64.b64encode(bytes((1 << 20) + 1)).decode(), "encoding": "base64"}, "/value"),
+        ({"value": "S3CRET!", "encoding": "base64"}, "/value"),
+        ({"value": "S3CRET", "encoding": "hex"}, "/encoding"),
+        ({}, "/value"),
+        ({"value": 5}, "/value"),
+        ({"value": None}, "/value"),
+        ({"value": "S3CRET", "ttl": 5}, "/ttl"),
+    ],
+)
+async def test_a_bad_value_is_refused_without_being_shown(here: Scene, body: Any, pointer: str) -> None:
+    """Neither in the answer nor in the log."""
+    with capture_logs() as logs:
+        answer = await here.ask("PUT", "/secrets/a", 422, body)
+    assert pointer == answer["pointer"]
+    assert "S3CRET" not in str(answer)
+    assert "S3CRET" not in str(logs)
+    assert [] == await here.ask("GET", "/secrets")
+
+
+@pytest.mark.parametrize("name", ["-a", "a-", ".a", "a b", "ä", "a" * 129, "a%2Fb", "a%00"])
+async def test_a_bad_name_is_refused(here: Scene, name: str) -> None:
+    """422, or 404 where it cannot be one segment of a path."""
+    answer = await here.world.client.put(f"{API}/secrets/{name}", json={"value": VALUE})
+    assert answer.status_code in (404, 422), answer.text
+    assert [] == await here.ask("GET", "/secrets")
+
+
+async def test_names_are_apart_by_their_letters(here: Scene) -> None:
+    """A list is by code point, in pages."""
+    for name in ("b", "B", "a.1", "a-1", "a_1"):
+        await here.ask("PUT", f"/secrets/{name}", 201, {"value": name})
+    assert ["B", "a-1", "a.1", "a_1", "b"] == [each["name"] for each in await here.ask("GET", "/secrets")]
+    page = await here.world.client.get(f"{API}/secrets?limit=3")
+    assert ["B", "a-1", "a.1"] == [each["name"] for each in page.json()]
+    rest = await here.world.client.get(page.links["next"]["url"])
+    assert (["a_1", "b"], {}) == ([each["name"] for each in rest.json()], rest.links)
+
+
+async def test_a_write_can_be_bound_to_what_was_read(here: Scene) -> None:
+    """`If-None-Match: *` only makes; `If-Match` replaces and removes only that version."""
+    client = here.world.client
+    only_new = {"If-None-Match": "*"}
+    made = await client.put(f"{API}/secrets/a", json={"value": "1"}, headers=only_new)
+    assert (201, 412) == (
+        made.status_code,
+        (await client.put(f"{API}/secrets/a", json={"value": "2"}, headers=only_new)).status_code,
+    )
+    read = await client.get(f"{API}/secrets/a")
+    assert made.headers["etag"] == read.headers["etag"]
+    bound = {"If-Match": made.headers["etag"]}
+    second = await client.put(f"{API}/secrets/a", json={"value": "2"}, headers=bound)
+    assert (200, 2) == (second.status_code, second.json()["version"])
+    assert 412 == (await client.put(f"{API}/secrets/a", json={"value": "3"}, headers=bound)).status_code
+    assert 412 == (await client.delete(f"{API}/secrets/a", headers=bound)).status_code
+    assert b"2" == await value_of(here, "a")
+    last = {"If-Match": second.headers["etag"]}
+    assert 200 == (await client.delete(f"{API}/secrets/a", headers=last)).status_code
+    assert 412 == (await client.put(f"{API}/secrets/a", json={"value": "3"}, headers=last)).status_code
+
+
+async def test_secrets_are_of_their_namespace(here: Scene) -> None:
+    """The same name is another secret there; and who may write need not be able to read."""
+    both = [await here.world.key(f"key-{name}-of-more-than-32-characters", "secrets:read", "secrets:write",
+                                 namespace=name) for name in ("team-a", "team-b")]  # fmt: skip
+    for number, key in enumerate(both):
+        await here.ask("PUT", "/secrets/a", 201, {"value": f"{number}"}, key=key)
+    assert (b"0", b"1") == (await value_of(here, "a", "team-a"), await value_of(here, "a", "team-b"))
+    assert [] == await here.ask("GET", "/secrets")
+    writer = await here.world.key("key-of-a-writer-of-more-than-32-chars", "secrets:write", namespace="team-a")
+    await here.ask("PUT", "/secrets/a", 200, {"value": "2"}, key=writer)
+    await here.ask("GET", "/secrets/a", 403, key=writer)
+    reader = await here.world.key("key-of-a-reader-of-more-than-32-chars", "secrets:read", namespace="team-a")
+    assert 2 == (await here.ask("GET", "/secrets/a", key=reader))["version"]
+    await here.ask("PUT", "/secrets/a", 403, {"value": "3"}, key=reader)
+    await here.ask("DELETE", "/secrets/a", 403, key=reader)
+    for path, method in (("/secrets:keys", "GET"), ("/secrets:rewrap", "POST")):
+        for key in (writer, reader):
+            await here.ask(method, path, 403, key=key)
+
+
+async def test_no_value_is_kept_anywhere(here: Scene) -> None:
+    """Neither in the store (receipts and the audit log are in it) nor in an answer nor in the log; an Idempotency-Key
+    keeps nothing of the body."""
+    client, answers = here.world.client, []
+    with capture_logs() as logs:
+        for _ in range(2):
+            sent = {"Idempotency-Key": "once"}
+            answers.append(await client.put(f"{API}/secrets/a", json={"value": VALUE}, headers=sent))
+        coded = {"value": base64.b64encode(VALUE.encode()).decode(), "encoding": "base64"}
+        answers.append(await client.put(f"{API}/secrets/b", json=coded))
+        answers += [await client.get(f"{API}{path}") for path in ("/secrets", "/secrets/a", "/audit", "/metrics")]
+        answers.append(await client.delete(f"{API}/secrets/a"))
+    assert [201, 200, 201] == [each.status_code for each in answers[:3]]
+    state = str({name: repr(part) for name, part in vars(here.store.state).items()})
+    for form in (VALUE, coded["value"], VALUE.encode().hex()):
+        assert form not in state
+        assert form not in str(logs)
+        assert not [each for each in answers if form in each.text]
+    assert {} == here.store.state.receipts
+    assert VALUE not in repr(SecretBody(value=VALUE))
+
+
+async def test_a_secret_that_is_set_by_several_at_once_has_one_last_value(here: Scene) -> None:
+    """Each request is one version."""
+    await here.ask("PUT", "/secrets/a", 201, {"value": "first"})
+    more = await asyncio.gather(
+        *(here.world.client.put(f"{API}/secrets/a", json={"value": str(at)}) for at in range(4))
+    )
+    assert {200} == {each.status_code for each in more}
+    assert [5, 4, 3, 2, 1] == [
+        each["version"] for each in (await here.ask("GET", "/secrets/a"))["versions"]
+    ]
+
+
+# ------------------------------------------------------------------------------------------ the installation's key
+
+
+async def test_a_rotation_wraps_each_key_anew_and_goes_on_where_it_was_ended() -> None:
+    """In steps; what is done is passed over, and afterwards the earlier key is of no use."""
+    async with scene(sealer=sealer(FIRST)) as here:
+        count = REWRAP_PAGE + 3
+        for number in range(count):
+            await here.ask("PUT", f"/secrets/s{number:03}", 201, {"value": f"value {number}"})
+        here.world.control.context.sealer = sealer(NEXT, FIRST)
+        assert [(NEXT.key_id.hex(), True, 0), (FIRST.key_id.hex(), False, count)] == [
+            (each["id"], each["newest"], each["secrets"])
+            for each in (await here.ask("GET", "/secrets:keys"))["keys"]
+        ]
+        step = await here.ask("POST", "/secrets:rewrap", 200, {})
+        assert (REWRAP_PAGE, []) == (step["rewrapped"], step["failed"])
+        # The command ended here, and is begun anew: without the place of the step before.
+        rest = await here.ask("POST", "/secrets:rewrap", 200, {})
+        assert (3, [], None) == (rest["rewrapped"], rest["failed"], rest["next"])
+        assert 0 == (await here.ask("POST", "/secrets:rewrap", 200, {"after": step["next"]}))["rewrapped"]
+        for number in range(count):
+            assert f"value {number}".encode() == await value_of(here, f"s{number:03}", keys=sealer(NEXT))
+        again = await here.ask("POST", "/secrets:rewrap", 200, {"again": True})
+        assert REWRAP_PAGE == again["rewrapped"]
+        assert 1 == (await here.ask("GET", "/secrets/s000"))["version"]
+
+
+async def test_a_lost_key_is_told_by_the_names_of_its_secrets() -> None:
+    """Everything else goes on: lists, new secrets, a new value of a lost one."""
+    async with scene(sealer=sealer(FIRST)) as here:
+        for name in ("a", "b"):
+            await here.ask("PUT", f"/secrets/{name}", 201, {"value": VALUE})
+        here.world.control.context.sealer = sealer(OTHER)
+        assert [False, False] == [each["readable"] for each in await here.ask("GET", "/secrets")]
+        found = await here.ask("GET", "/secrets:keys")
+        assert [{"namespace": "default", "name": name} for name in ("a", "b")] == found["lost"]
+        assert [(OTHER.key_id.hex(), True), (FIRST.key_id.hex(), False)] == [
+            (each["id"], each["known"]) for each in found["keys"]
+        ]
+        step = await here.ask("POST", "/secrets:rewrap", 200, {})
+        assert (0, ["a", "b"], None) == (step["rewrapped"], [each["name"] for each in step["failed"]], step["next"])
+        assert all(FIRST.key_id.hex() in each["detail"] for each in step["failed"])
+        assert (await here.ask("PUT", "/secrets/a", 200, {"value": "anew"}))["readable"]
+        await here.ask("PUT", "/secrets/c", 201, {"value": "new"})
+        assert b"anew" == await value_of(here, "a")
+        await here.ask("DELETE", "/secrets/b")
+
+
+async def test_without_a_key_a_write_says_how_to_get_one() -> None:
+    """503; nothing is stored, and what only reads works."""
+    async with scene(sealer=sealer()) as here:
+        refused = await here.ask("PUT", "/secrets/a", 503, {"value": VALUE})
+        assert "sealing_unavailable" == refused["code"]
+        assert "tickwise secrets new-key" in refused["detail"]
+        assert [] == await here.ask("GET", "/secrets")
+        assert {"keys": [], "lost": []} == await here.ask("GET", "/secrets:keys")
+        await here.ask("POST", "/secrets:rewrap", 503, {})

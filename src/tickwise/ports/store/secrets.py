@@ -148,6 +148,11 @@ class SecretStore(SealedSecrets, Protocol):
         entry is written if there is one."""
         ...
 
+    async def trace_of(self, secret: NewSecret) -> str:
+        """Store the first version of a secret, read all that is stored of it as text, and take it back: one
+        transaction, of which nothing stays. For the proof that no value is stored as it is."""
+        ...
+
 
 def check_secret_room(count: int) -> None:
     """Raise `Conflict`, code `secrets_exhausted`, if a namespace with so many secrets takes no more."""

@@ -28,6 +28,7 @@ from tickwise.web.views.overview import OVERVIEW
 from tickwise.web.views.people import PEOPLE
 from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
+from tickwise.web.views.secrets import SECRETS
 from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
 from tickwise.web.views.stops import STOPS
@@ -58,6 +59,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *RECORDS,
     *PEOPLE,
     *KEYS,
+    *SECRETS,
     *NAMESPACES,
     *SETTINGS,
     *HABITS,

@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.people.second_step import WaitingStep
 from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
+from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.views.factors.second_step import TYPED, begun, offers_passkey, signed_in
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
@@ -30,7 +31,7 @@ def asked_to_sign_in(visit: Visit) -> Response:
     if request.method in ("GET", "HEAD"):
         query = "" if here == "/" else f"?{urlencode({'next': here})}"
         return RedirectResponse(f"/login{query}", SEE_OTHER)
-    return _form(visit, 401, back=here, typed=_kept(visit.form))
+    return _form(visit, 401, back=here, typed=forms.kept_fields(visit.form))
 
 
 async def login_page(visit: Visit) -> Response:
@@ -108,11 +109,6 @@ def _form(
         "passkeys": private and offers_passkey(visit),
     }
     return visit.page("login.html", values, status if private else 403)
-
-
-def _kept(form: Mapping[str, str]) -> Mapping[str, str]:
-    """The fields that come back after the sign-in: all but passwords."""
-    return {name: value for name, value in form.items() if "password" not in name.lower()}
 
 
 def _sentence(error: TickwiseError) -> str:

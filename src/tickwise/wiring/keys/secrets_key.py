@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 SECRETS_KEY: Final = "secrets.key"
 """The file that `up` makes in the data folder."""
-KEY_BYTES: Final = 32
 BY_COMMAND: Final = "command"
 """Stands for the command among the keys."""
 
@@ -40,7 +39,7 @@ def make_sealer(settings: Settings, clock: Clock) -> EnvelopeSealing:
     return EnvelopeSealing(_keys(settings), clock)
 
 
-def make_key_of_up(settings: Settings, clock: Clock) -> None:
+def make_key_of_up(settings: Settings) -> None:
     """Make the key of an `up` with its own database, unless there is one or the settings name one. It is on the disk
     before a secret is stored."""
     file = settings.data_dir / SECRETS_KEY
@@ -48,7 +47,7 @@ def make_key_of_up(settings: Settings, clock: Clock) -> None:
         return
     partial = file.with_name(f"{file.name}.{os.getpid()}")
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
-        stream.write(new_key(clock) + "\n")
+        stream.write(new_key() + "\n")
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(file)
@@ -59,9 +58,11 @@ def make_key_of_up(settings: Settings, clock: Clock) -> None:
         os.close(descriptor)
 
 
-def new_key(clock: Clock) -> str:
-    """A new key as the settings take it."""
-    return base64.b64encode(clock.random_bytes(KEY_BYTES)).decode()
+def new_key() -> str:
+    """A new key as the settings take it: 32 random bytes in base64."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return base64.b64encode(AESGCM.generate_key(256)).decode()
 
 
 def _is_set(settings: Settings) -> bool:

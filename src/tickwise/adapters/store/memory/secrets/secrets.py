@@ -96,6 +96,10 @@ class Secrets(Duty):
             self._state.audit.write(audit)
         return replaced
 
+    async def trace_of(self, secret: NewSecret) -> str:
+        await self.put(secret)
+        return repr(self._state.secrets.pop(SecretPlace(secret.namespace, secret.name)))
+
     def _hits(self, query: SecretQuery) -> list[SecretRecord]:
         found = [
             record

@@ -120,6 +120,20 @@ class Secrets(Part):
                 await write_audit(connection, audit)
         return len(rows)
 
+    async def trace_of(self, secret: NewSecret) -> str:
+        """See the port."""
+        place = SecretPlace(secret.namespace, secret.name)
+        async with self._links.pooled(writes=True) as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                key_id = key_id_of(secret.sealed.key)
+                await connection.execute(statement("secret_add"), *place, secret.by, key_id, *secret.sealed)
+                found: str = await connection.fetchval(statement("secret_trace"), *place)
+            finally:
+                await transaction.rollback()
+        return found
+
 
 def _asked(query: SecretQuery) -> tuple[Any, ...]:
     """The parameters of `secrets_find`."""

@@ -74,3 +74,8 @@ WITH w AS MATERIALIZED (
   ORDER BY s.namespace, s.name FOR UPDATE OF s
 )
 UPDATE tickwise.secrets s SET sealed_key = w.new, key_id = w.key_id FROM w WHERE s.namespace = w.namespace AND s.name = w.name RETURNING true
+
+-- name: secret_trace
+-- All that is stored of a secret, as text; its sealed value also in hexadecimal digits. $1 namespace, $2 name.
+SELECT encode(s.sealed_value, 'hex') || s::text || (SELECT coalesce(string_agg(v::text, ''), '') FROM tickwise.secret_versions v WHERE v.namespace = $1 AND v.name = $2)
+FROM tickwise.secrets s WHERE namespace = $1 AND name = $2

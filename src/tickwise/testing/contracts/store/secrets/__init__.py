@@ -1,0 +1,1 @@
+"""Suites over the secrets of a store."""

@@ -1,0 +1,174 @@
+"""Secrets on a whole Tickwise: through a crash and a rotation, and in no dump, log or backup as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from tests.support.local_up import Local, local_up, run_command
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.secrets.own import OwnSecrets
+from tickwise.adapters.store.postgres import PostgresStore
+from tickwise.config import Settings
+from tickwise.ports.secrets import SecretFault, WantedSecret
+from tickwise.sdk.client import Client
+from tickwise.wiring.keys.secrets_key import make_sealer, new_key
+
+VALUE = "correct-horse-battery-staple-7"
+SECOND = "a second value that nobody guesses"
+TABLES = """
+    SELECT format('SELECT coalesce(string_agg(t::text, E''\\n''), '''') FROM %s t', oid::regclass) FROM pg_class
+    WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p', 'm')"""
+"""All rows of all tables as text, `bytea` in hexadecimal digits."""
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """One `up` with its own database."""
+    folder = tmp_path_factory.mktemp("secrets")
+    folder.chmod(0o711)
+    with local_up(folder / "data") as found:
+        yield found
+
+
+def database_of(local: Local) -> str:
+    """The address of its database."""
+    return str(json.loads((local.data_dir / "client.json").read_text())["database_url"])
+
+
+async def dump(url: str) -> str:
+    """All that the database has."""
+    connection = await asyncpg.connect(url)
+    try:
+        parts = [await connection.fetchval(row[0]) for row in await connection.fetch(TABLES)]
+        return "\n".join(parts)
+    finally:
+        await connection.close()
+
+
+async def values(url: str, settings: Settings, *names: str) -> list[bytes | SecretFault]:
+    """The values that tasks would get."""
+    store = PostgresStore(url, clock=SystemClock())
+    await store.open()
+    try:
+        wanted = [WantedSecret("default", name) for name in names]
+        found = await OwnSecrets(store.secrets, make_sealer(settings, SystemClock())).values(wanted)
+        return [found[each] for each in wanted]
+    finally:
+        await store.close()
+
+
+def set_secret(local: Local, name: str, value: str) -> None:
+    """As a script does it: piped."""
+    environ = {**local.environ, "TICKWISE_DATA_DIR": str(local.data_dir)}
+    ran = run_command(["secrets", "set", name], environ, stdin=f"{value}\n")
+    assert 0 == ran.code, ran.err
+    assert value not in ran.out + ran.err
+
+
+def forms(value: str) -> list[str]:
+    """The forms that a reader of a dump would look for."""
+    coded = base64.b64encode(value.encode()).decode()
+    return [value, value.encode().hex(), coded, coded.encode().hex()]
+
+
+def test_up_has_a_key_of_its_own(local: Local) -> None:
+    """A secret can be set at once, and the doctor has proved that it is encrypted."""
+    file = local.data_dir / "secrets.key"
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    for name, value in (("db-password", VALUE), ("other", SECOND)):
+        set_secret(local, name, value)
+    found = [each for each in local.tickwise("doctor", "--json").json if each["name"] == "secrets"]
+    assert [("ok", True)] == [(each["level"], "2 under the newest key" in each["detail"]) for each in found]
+
+
+def test_no_dump_and_no_file_has_a_value(local: Local) -> None:
+    """Nor its base64 or its hexadecimal digits; the files of the database, its log and ours are looked through."""
+    local.tickwise("secrets", "list")
+    local.tickwise("secrets", "set", "db-password", VALUE)
+    url = database_of(local)
+    text = asyncio.run(dump(url))
+    assert "db-password" in text, "it is a dump with secrets"
+    asyncio.run(_checkpoint(url))
+    files = [path.read_bytes() for path in local.data_dir.rglob("*") if path.is_file() and os.access(path, os.R_OK)]
+    assert any(b"db-password" in content for content in files), "the files of the database are among them"
+    for value in (VALUE, SECOND):
+        for form in forms(value):
+            assert form not in text
+            assert not [content for content in files if form.encode() in content]
+
+
+async def _checkpoint(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute("CHECKPOINT")
+    await connection.close()
+
+
+def test_a_backup_has_the_key_with_the_secrets(local: Local, tmp_path: Path) -> None:
+    """So that a restore reads them; and no value as it is."""
+    file = tmp_path / "a.backup"
+    ran = local.tickwise("backup", str(file))
+    assert 0 == ran.code, ran.err
+    with tarfile.open(file) as archive:
+        assert [name for name in archive.getnames() if name.endswith("secrets.key")]
+    assert VALUE.encode() not in file.read_bytes()
+
+
+def test_a_secret_that_was_answered_outlives_a_crash(tmp_path: Path) -> None:
+    """`kill -9` right after the answer, then another start: the value is there, under the same key."""
+    folder = tmp_path / "data"
+    tmp_path.chmod(0o711)
+    with local_up(folder) as local:
+        set_secret(local, "db", VALUE)
+        processes = [psutil.Process(local.pid), *psutil.Process(local.pid).children(recursive=True)]
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=20)
+    with local_up(folder) as local:
+        assert ["db"] == [each["name"] for each in local.tickwise("secrets", "list", "--json").json]
+        found = asyncio.run(values(database_of(local), Settings(data_dir=folder), "db"))
+        assert [VALUE.encode()] == found
+
+
+def test_a_rotation_that_is_killed_is_begun_again(tmp_path: Path) -> None:
+    """Of the command line; each secret is under one of the two keys all the time, and under the newest one at last."""
+    folder = tmp_path / "data"
+    tmp_path.chmod(0o711)
+    names = [f"s{number}" for number in range(120)]
+    with local_up(folder) as local, Client(local.url, local.key) as client:
+        for name in names:
+            client.request("PUT", f"/secrets/{name}", body={"value": f"value of {name}"})
+    file, newest = folder / "secrets.key", new_key()
+    file.write_text(f"{newest}\n{file.read_text()}")
+    with local_up(folder) as local:
+        environ = {**local.environ, "TICKWISE_DATA_DIR": str(folder)}
+        command = [sys.executable, "-m", "tickwise", "secrets", "rewrap"]
+        with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            assert b"50 done" in process.stderr.readline()
+            process.kill()
+        url = database_of(local)
+        every = [f"value of {name}".encode() for name in names]
+        assert every == asyncio.run(values(url, Settings(data_dir=folder), *names))
+        ran = local.tickwise("secrets", "rewrap", "--json")
+        assert (0, []) == (ran.code, ran.json["failed"])
+        assert 20 <= ran.json["rewrapped"] <= 70
+        assert [("newest", 120), ("earlier", 0)] == [
+            ("newest" if each["newest"] else "earlier", each["secrets"])
+            for each in local.tickwise("secrets", "keys", "--json").json["keys"]
+        ]
+        alone = Settings(data_dir=tmp_path / "none", secrets_key=(newest,))
+        assert every == asyncio.run(values(url, alone, *names))
