@@ -66,21 +66,21 @@ def fields_of(page: str, action: str) -> dict[str, str]:
 
 def options_of(page: str, action: str) -> dict[str, Any]:
     """The options of passkeys in the form with this address."""
-    (form,) = (each for each in Markup(page).named("form") if each["action"] == action and "data-options" in each)
+    (form,) = (each for each in Markup(page).named("form") if each.get("action") == action and "data-options" in each)
     found: dict[str, Any] = json.loads(form["data-options"])
     return found
 
 
 def seed_of(page: str) -> str:
     """The key that a page shows to type into an app."""
-    found = re.search(r"\b[A-Z2-7]{32}\b", Markup(page).words)
+    found = re.search(r">([A-Z2-7]{32})<", page)
     assert found is not None, page
-    return found[0]
+    return found[1]
 
 
 def recovery_of(page: str) -> list[str]:
     """The recovery codes that a page shows."""
-    return re.findall(r"\b(?:[0-9a-z]{4}-){5}[0-9a-z]{4}\b", Markup(page).words)
+    return re.findall(r"<li>((?:[0-9a-z]{4}-){5}[0-9a-z]{4})</li>", page)
 
 
 async def register(browser: Browser, authenticator: Authenticator, name: str = "key") -> httpx2.Response:

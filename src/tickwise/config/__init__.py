@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickwise.config.described import Described, Setting, allowed, shown_value
-from tickwise.config.facts import check_value, declared_field
 from tickwise.config.factors import FactorSettings
+from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.secrets import SecretSettings

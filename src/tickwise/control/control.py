@@ -103,7 +103,8 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `second_factor`: who needs one. `settings`: those in force, for administrators."""
+        `browser_limits`: when sessions of browsers end. `second_factor`: who needs
+        one. `settings`: those in force, for administrators."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)

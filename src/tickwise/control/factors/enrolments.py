@@ -185,7 +185,9 @@ class Enrolments:
             made = passkeys.registered(answer.place, begun.challenge, answer.response)
         except PasskeyRefused as refusal:
             logger.info("passkey_refused", user_id=str(row.user_id), reason=str(refusal), address=source.address)
-            raise Invalid("the browser's answer is not the passkey that was asked for", code="passkey_refused") from None
+            raise Invalid(
+                "the browser's answer is not the passkey that was asked for", code="passkey_refused"
+            ) from None
         known = await self._factors.of(row.user_id)
         factor = NewFactor(
             factor_id=self._identifier(),

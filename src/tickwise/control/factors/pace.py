@@ -4,8 +4,8 @@
     a person, from one network  ── as for passwords: pauses that double, up to 15 min
     a person, from anywhere     ── `PERSON`: 50 wrong codes at once, then one in 15 min
 
-Only a caller with the right password gets here. A code has one chance in 330,000 to be guessed (three steps of a million
-codes), so a guesser with any number of addresses needs years. A person who showed a second factor from the same network
+Only a caller with the right password gets here. One code in 330,000 is right (three steps of a million codes),
+so a guesser with any number of addresses needs years. A person who showed a second factor from the same network
 before is not held up by guesses from elsewhere. No pause lasts for ever, and passkeys are guessed by nobody.
 """
 

@@ -56,7 +56,7 @@ class SignedPasskey(NamedTuple):
     counter: int
 
 
-class PasskeyRefused(Exception):  # noqa: N818 - a refusal is the usual outcome of a check, and no error of the program
+class PasskeyRefused(Exception):
     """The answer of a browser that is not what was asked for. Its text is for the log."""
 
 
@@ -129,7 +129,9 @@ def credential_of(response: str) -> bytes | None:
         return None
 
 
-def signed(place: PasskeyPlace, challenge: bytes, known: Sequence[Factor], response: str, *, verified: bool) -> SignedPasskey:
+def signed(
+    place: PasskeyPlace, challenge: bytes, known: Sequence[Factor], response: str, *, verified: bool
+) -> SignedPasskey:
     """The passkey among `known` that signed the challenge, and its counter. `verified`: its owner must have been
     verified. Raises `PasskeyRefused`."""
     from fido2.webauthn import AuthenticationResponse

@@ -1,7 +1,7 @@
 """Recovery codes: for people who have lost their phone or key. Each works once.
 
 A code has 120 random bits, so its SHA-256 is enough to keep (NIST SP 800-63B, section 3.1.2.2). It is written in the 32
-characters of Crockford, which leave out letters that look like digits; those are read as the digits that they look like.
+characters of Crockford, which leave out letters that look like digits; those are read as these digits.
 """
 
 from __future__ import annotations

@@ -119,9 +119,7 @@ class BrowserService:
             raise Unauthenticated("this link was used, or is too old; ask for another one: tickwise open")
         kind = CallerKind.KEY if subject.user_id is None else CallerKind.PERSON
         source = Source(kind, subject.key_id or subject.user_id, caller.name, *origin[:2])
-        return await self._opening.begin(
-            subject, source, origin, how="link", link=_digest(secret), earlier=earlier
-        )
+        return await self._opening.begin(subject, source, origin, how="link", link=_digest(secret), earlier=earlier)
 
     @requires_none("the cookie is the credential, and the answer is its own caller")
     async def find(self, cookie: str, *, used: bool) -> FoundBrowser | None:

@@ -13,8 +13,8 @@ from tickwise.control.people.second_step import WaitingStep
 from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
 from tickwise.web import forms
 from tickwise.web.page import WebPage
-from tickwise.web.views.factors.second_step import TYPED, begun, offers_passkey, signed_in
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
+from tickwise.web.views.factors.second_step import TYPED, begun, offers_passkey, signed_in
 from tickwise.web.visit import Visit
 
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024

@@ -60,7 +60,8 @@ def add_codes(session: Session, name: str, from_stdin: bool) -> None:
     import segno
 
     session.note("Scan this with the app, or type the key into it:")
-    segno.make(begun["otpauth_link"], error="l", micro=False).terminal(out=click.get_text_stream("stderr"), compact=True)
+    picture: Any = segno.make(begun["otpauth_link"], error="l", micro=False)
+    picture.terminal(out=click.get_text_stream("stderr"), compact=True)
     session.note(f"Key: {begun['seed_secret']}")
     code = read_code("The code that the app shows")
     made = session.client.request("POST", f"{_PATH}/{begun['factor_id']}/confirm", body={"code": code}).body
@@ -114,7 +115,7 @@ def second_step(session: Session, refused: ProblemError, code: str | None) -> Js
     """The tokens of a sign-in whose password was right, by a code that is asked for; `code`: one that was given.
 
     Raises `CommandFailure`, `ProblemError`."""
-    problem: Json = refused.problem
+    problem = dict(refused.problem)
     kinds = set(problem.get("factors") or ())
     if not kinds & {"totp", "recovery_code"}:
         raise CommandFailure(
@@ -150,7 +151,9 @@ def _found(session: Session, name: str) -> Json:
     factors: list[Json] = session.client.request("GET", _PATH).body["factors"]
     found = [each for each in factors if name in (each["name"], each["factor_id"])]
     if len(found) != 1:
-        what = "several second factors have this name; give the id of one" if found else "you have no such second factor"
+        what = (
+            "several second factors have this name; give the id of one" if found else "you have no such second factor"
+        )
         raise CommandFailure(f"{what}: {name}.", Exit.NOT_FOUND, advice="See: tickwise second-factors list --json")
     return found[0]
 

@@ -60,7 +60,7 @@ def answer_of(visit: Visit) -> str:
 
 def picture(codes: CodesEnrolment) -> Markup:
     """The picture of an enrolment. It is made of shapes alone, by `segno`."""
-    return Markup(picture_of(codes.address))  # noqa: S704 - all text in it is the title, which is ours
+    return Markup(picture_of(codes.address))
 
 
 def _plain(value: Any) -> Any:

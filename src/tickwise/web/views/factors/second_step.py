@@ -160,17 +160,13 @@ async def _confirm(visit: Visit, secret: str) -> EnrolledSession:
     if factor_id is None:
         raise Invalid("choose what to enrol first")
     code = field(visit, "code", CODE_CHARACTERS_MAX)
-    return await visit.control.factor_sign_ins.finish_codes(
-        secret, factor_id, code, visit.origin, earlier=visit.cookie
-    )
+    return await visit.control.factor_sign_ins.finish_codes(secret, factor_id, code, visit.origin, earlier=visit.cookie)
 
 
 async def _finish_passkey(visit: Visit, secret: str) -> EnrolledSession:
     name = field(visit, "name", NAME_CHARACTERS_MAX)
     answer = PasskeyAnswer(field(visit, "registration"), answer_of(visit), name, sure_place(visit))
-    return await visit.control.factor_sign_ins.finish_registration(
-        secret, answer, visit.origin, earlier=visit.cookie
-    )
+    return await visit.control.factor_sign_ins.finish_registration(secret, answer, visit.origin, earlier=visit.cookie)
 
 
 def _beginning(handler: Callable[[Visit, str], Awaitable[dict[str, Any]]]) -> Handler:

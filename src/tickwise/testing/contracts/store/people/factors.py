@@ -263,7 +263,9 @@ class SecondFactorsContract(StoreContract):
             assert not await store.factors.settle(digest(2), Shown(make.identifier(), codes.factor_id, counter))
         assert await store.factors.step(digest(2), StepPurpose.SECOND_FACTOR) is not None
         uses = [Shown(make.identifier(), codes.factor_id, 103) for _ in (2, 3)]
-        both = await asyncio.gather(*(store.factors.settle(digest(n), each) for n, each in zip((2, 3), uses, strict=True)))
+        both = await asyncio.gather(
+            *(store.factors.settle(digest(n), each) for n, each in zip((2, 3), uses, strict=True))
+        )
         assert [False, True] == sorted(both)
 
     async def test_a_factor_that_is_not_good_settles_nothing(self, store: Store, make: Factory) -> None:
