@@ -70,13 +70,21 @@ ABOUT: Final[dict[str, str]] = {
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
+            "getUser", "changeUser", "resetPassword", "listUserSecondFactors", "resetSecondFactors",
+             "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
             "describe", "metrics", "healthDetails",
         ),
         NO_JOB,
     ),
     "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
+    **dict.fromkeys(
+        (
+            "listSecondFactors", "beginSecondFactor", "confirmSecondFactor", "renameSecondFactor", "removeSecondFactor",
+            "createRecoveryCodes",
+        ),
+        CALLER,
+    ),
     **dict.fromkeys(
         ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready", "health"), OPEN
     ),

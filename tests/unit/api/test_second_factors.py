@@ -65,7 +65,7 @@ async def test_a_password_is_not_enough_once_an_app_is_enrolled(here: World, clo
     )
     found = await actions(here)
     assert [AuditAction.FACTOR_ENROLLED, AuditAction.RECOVERY_CODES_MADE] == [
-        each for each in found if each.startswith("user.factor") or each.startswith("user.recovery")
+        each for each in found if each.startswith(("user.factor", "user.recovery"))
     ]
 
 
