@@ -613,6 +613,34 @@ class ClockChangesView(TypedDict):
     """For times that the clock shows twice."""
 
 
+class CodeBody(TypedDict):
+    """The first code of an app."""
+
+    code: str
+
+
+class _CodesBodyRequired(TypedDict):
+    password: str
+    """The present one."""
+
+
+class CodesBody(_CodesBodyRequired, total=False):
+    """The enrolment of an app with codes."""
+
+    name: str
+    """A name for the app, such as `phone`."""
+
+
+class CodesEnrolmentView(TypedDict):
+    """A new app with codes, which waits for its first code."""
+
+    factor_id: str
+    seed_secret: str
+    """In base32, to type into the app; told this once."""
+    otpauth_link: str
+    """The `otpauth:` address for a QR code; told this once."""
+
+
 class _ComponentBodyRequired(TypedDict):
     name: str
     """Public; unique on the page."""
@@ -914,6 +942,35 @@ class ExplanationView(TypedDict):
     causes: list[CauseView]
     conditions: list[ConditionView]
     """Of a run that waits, and of a job at present: each condition for the start, met or not. Else empty."""
+
+
+class FactorChangeBody(TypedDict):
+    """Another name for a factor."""
+
+    password: str
+    """The present one."""
+    name: str
+
+
+class FactorView(TypedDict):
+    """A second factor."""
+
+    factor_id: str
+    kind: str
+    """`totp` (an app with codes) or `passkey`."""
+    name: str
+    place: str | None
+    """The host of a passkey."""
+    created_at: str
+    used_at: str | None
+    suspected_at: str | None
+    """Of a passkey: its counter fell, so there may be a copy of it. It works no more."""
+
+
+class FactorsRemovedView(TypedDict):
+    """The number of the second factors that were removed."""
+
+    removed: int
 
 
 class FailuresOfBody(TypedDict):
@@ -1460,6 +1517,17 @@ class KeySetView(TypedDict):
     """The public keys of tokens (RFC 7517)."""
 
     keys: list[dict[str, Any]]
+
+
+class KeyUseView(TypedDict):
+    """A key of the installation, and what it wraps."""
+
+    id: str
+    known: bool
+    """The server that answers has it."""
+    newest: bool
+    """It wraps what is set from now on."""
+    secrets: int
 
 
 class KeyView(TypedDict):
@@ -2127,6 +2195,21 @@ class OperationView(TypedDict):
     ended_at: str | None
 
 
+class OwnFactorsView(TypedDict):
+    """The second factors of the caller."""
+
+    factors: list[FactorView]
+    recovery_codes_left: int
+    required: bool
+    """A role of the caller requires one."""
+
+
+class OwnPasswordBody(TypedDict):
+    """The present password of the caller."""
+
+    password: str
+
+
 class PartDetails(TypedDict):
     """The status of one part, with its reason."""
 
@@ -2244,6 +2327,12 @@ class Problem(_ProblemRequired, total=False):
     request_id: str | None
     results: list[ResultView] | None
     """Of an atomic batch: what is wrong with which job."""
+    challenge: str | None
+    """Of a right password that is not enough: the secret of the second step, for `grant_type=second_factor`."""
+    factors: list[str] | None
+    """The kinds of second factors that the person can show: `totp`, `passkey` (in the pages), `recovery_code`."""
+    expires_in: int | None
+    """The seconds for which the challenge works."""
 
 
 class ProgressView(TypedDict):
@@ -2388,6 +2477,13 @@ class RateView(TypedDict):
     per_seconds: float
     key: str
     """As in `concurrency`."""
+
+
+class RecoveryCodesView(TypedDict):
+    """Recovery codes, told this once."""
+
+    recovery_codes: list[str]
+    """Empty: those of before work on."""
 
 
 class _RecurringBodyRequired(TypedDict):
@@ -2550,6 +2646,32 @@ class RevokedView(TypedDict):
     """The token works no more, if it ever did."""
 
     revoked: bool
+
+
+class RewrapBody(TypedDict, total=False):
+    """The next step of a rotation of the installation's key."""
+
+    after: str | None
+    """`next` of the step before; the first has none."""
+    again: bool
+    """Also what the newest key wraps already: for a key behind a command that has a newer version."""
+
+
+class RewrapFailureView(TypedDict):
+    """A secret that could not be wrapped anew."""
+
+    namespace: str
+    name: str
+    detail: str
+
+
+class RewrapView(TypedDict):
+    """The outcome of one step."""
+
+    rewrapped: int
+    failed: list[RewrapFailureView]
+    next: str | None
+    """What the next step sends as `after`; null: all are done."""
 
 
 class _RoleBodyRequired(TypedDict):
@@ -2901,6 +3023,76 @@ class ScriptText(TypedDict):
     """A Python script, as it lies in a file."""
 
 
+class _SecretBodyRequired(TypedDict):
+    value: str
+    """1 byte to 1 MiB (1,048,576 bytes); text is stored as UTF-8. No answer ever has it."""
+
+
+class SecretBody(_SecretBodyRequired, total=False):
+    """The value of a secret."""
+
+    encoding: Literal["base64", "text"]
+    """`base64`: `value` is the base64 of bytes that are no text."""
+
+
+class SecretDetailView(TypedDict):
+    """A secret with the records of its versions, without a value."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    versions: list[SecretVersionView]
+    """The newest first, ten at most. Only the newest one has a value."""
+
+
+class SecretKeysView(TypedDict):
+    """The keys of the installation."""
+
+    keys: list[KeyUseView]
+    """The newest first, then those that are known, then those that are not."""
+    lost: list[SecretPlaceView]
+    """Secrets whose key is not known, 100 at most."""
+
+
+class SecretPlaceView(TypedDict):
+    """A secret of a namespace."""
+
+    namespace: str
+    name: str
+
+
+class SecretVersionView(TypedDict):
+    """The record of one version."""
+
+    version: int
+    set_at: str
+    set_by: str
+
+
+class SecretView(TypedDict):
+    """A secret, without its value."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+
+
 class SessionLinkView(TypedDict):
     """A link that opens the pages, signed in, once."""
 
@@ -3161,7 +3353,7 @@ class TimeLineEntry(TypedDict):
 
 
 class _TokenBodyRequired(TypedDict):
-    grant_type: Literal["api_key", "password", "refresh_token"]
+    grant_type: Literal["api_key", "password", "refresh_token", "second_factor"]
 
 
 class TokenBody(_TokenBodyRequired, total=False):
@@ -3170,6 +3362,10 @@ class TokenBody(_TokenBodyRequired, total=False):
     username: str
     """The name or the e-mail."""
     password: str
+    challenge: str
+    """Of the problem `second_factor_required`, which answers a right password."""
+    code: str
+    """Of an app, or a recovery code."""
     refresh_token: str
     api_key: str
     scope: str

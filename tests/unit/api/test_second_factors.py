@@ -11,9 +11,11 @@ import pytest_asyncio
 from tests.support.app import ADMIN_KEY, World, world
 from tests.support.factors import STEP_SECONDS, challenge_of, code_now, show, totp_of
 from tests.support.people import OTHER_PASSWORD, PASSWORD, ask, person, signed_in, signing_key
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.control.factors.steps import STEP_SECONDS as CHALLENGE_SECONDS
 from tickwise.domain.accounts.second_factor import FactorPolicy, read_second_factor
-from tickwise.domain.audit import AuditAction
+from tickwise.domain.audit import AuditAction, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Invalid
 from tickwise.ports.audit import AuditQuery
@@ -250,9 +252,7 @@ async def test_a_reset_of_the_password_does_not_go_around_the_second_factor(here
     assert "challenge" in await challenge_of(here, "Ada", OTHER_PASSWORD)
 
 
-async def test_a_challenge_ends_by_its_time_its_attempts_and_another_password(
-    here: World, clock: VirtualClock
-) -> None:
+async def test_a_challenge_ends_by_its_time_its_attempts_and_another_password(here: World, clock: VirtualClock) -> None:
     """Then the password is asked for again."""
     totp = await totp_of(here, await ada(here))
     await clock.advance(STEP_SECONDS)
@@ -293,3 +293,23 @@ def test_a_setting_that_cannot_be_meant_is_refused(text: str) -> None:
     """It would protect nobody."""
     with pytest.raises(Invalid):
         read_second_factor(text)
+
+
+async def test_a_seed_follows_the_key_of_the_installation(clock: VirtualClock) -> None:
+    """After the key was rotated, a seed is sealed anew when its code is used; then the key of before is not needed.
+    Where the key is lost, codes work no more, and recovery codes do."""
+    old, new = LocalKey(bytes(32)), LocalKey(bytes(range(32)))
+    async with world(clock=clock, sealer=EnvelopeSealing([old], clock)) as here:
+        await here.control.bearers.sign_with(signing_key())
+        token = await ada(here)
+        totp = await totp_of(here, token)
+        (user_id,) = here.store.state.people
+        codes = await here.control.factors._enrolments.new_recovery(
+            here.store.state.people[user_id].row, Source(CallerKind.PERSON, user_id, "Ada")
+        )
+        for keys, status in (([new, old], 200), ([new], 200), ([old], 401)):
+            here.control.context.sealer = EnvelopeSealing(keys, clock)
+            await clock.advance(STEP_SECONDS)
+            challenge = (await challenge_of(here, "Ada"))["challenge"]
+            assert status == (await show(here, challenge, await code_now(here, totp))).status_code
+        assert 200 == (await show(here, (await challenge_of(here, "Ada"))["challenge"], codes[0])).status_code

@@ -14,6 +14,7 @@ used up before the session begins.
 
 from __future__ import annotations
 
+import contextlib
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -35,7 +36,14 @@ from tickwise.control.people.second_step import PASSKEY_ALONE, RECOVERY, PassedS
 from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source, document
 from tickwise.domain.callers import INSTALLATION
-from tickwise.domain.errors import NotOpened, PasswordLimited, SecondFactorOver, SecondFactorWrong, Unauthenticated
+from tickwise.domain.errors import (
+    NotOpened,
+    PasswordLimited,
+    SecondFactorOver,
+    SecondFactorWrong,
+    TickwiseError,
+    Unauthenticated,
+)
 from tickwise.domain.model import Origin, time_id
 from tickwise.ports.identity.factors import (
     Factor,
@@ -48,6 +56,7 @@ from tickwise.ports.identity.factors import (
     grows,
 )
 from tickwise.ports.identity.users import UserRow, UserStore
+from tickwise.ports.sealing import key_id_of
 
 STEP_SECONDS: Final = 300.0
 """Time to find a phone."""
@@ -155,6 +164,7 @@ class SecondSteps:
             await self._codes_pace.failed(row.user_id, origin.address)
             raise self._wrong(row, origin)
         self._codes_pace.succeeded(row.user_id, origin.address)
+        await self._reseal(row, shown)
         return PassedStep(row, how)
 
     async def by_passkey(self, secret: str, response: str, place: PasskeyPlace, origin: Origin) -> PassedStep:
@@ -236,6 +246,19 @@ class SecondSteps:
         except NotOpened as failure:
             logger.warning("second_factor_not_opened", factor_id=str(factor.factor_id), reason=failure.detail)
             return None
+
+    async def _reseal(self, row: UserRow, shown: Shown) -> None:
+        """Seal the seed of a code that was shown under the newest key, so that keys of before can be dropped one day.
+        What fails is done at the next code."""
+        sealer = self._context.sealer
+        for factor in await self._factors.of(row.user_id):
+            if sealer is None or factor.factor_id != shown.factor_id or key_id_of(factor.secret) == sealer.newest:
+                continue
+            with contextlib.suppress(TickwiseError):
+                seed = await self.seed_of(factor)
+                if seed is not None:
+                    sealed = await sealer.seal(seed.encode(), context_of(factor.factor_id))
+                    await self._factors.reseal(factor.factor_id, factor.secret, sealed)
 
     async def _signed(
         self,

@@ -225,6 +225,10 @@ class FactorStore(Protocol):
         """The reset that the person was not told of yet. With `seen`, it is told now."""
         ...
 
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
+        """Keep the same seed under another key, if it is still `before`."""
+        ...
+
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
         """The counter of a passkey fell: it works no more. Again changes nothing."""
         ...

@@ -136,6 +136,11 @@ class Factors(Duty):
         resets = self._kept.resets
         return resets.pop(user_id, None) if seen else resets.get(user_id)
 
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
+        found = self._kept.factors.get(factor_id)
+        if found is not None and found.secret == before:
+            self._kept.factors[factor_id] = replace(found, secret=after)
+
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
         found = self._kept.factors.get(factor_id)
         if found is not None and found.suspected_at is None:

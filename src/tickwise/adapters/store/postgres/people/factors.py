@@ -139,6 +139,11 @@ class Factors(Part):
             row = await connection.fetchrow(statement(name), user_id)
         return None if row is None else FactorReset(row["at"], row["by"])
 
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            await connection.execute(statement("factor_reseal"), factor_id, before, after)
+
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():

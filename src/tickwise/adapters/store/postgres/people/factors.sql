@@ -70,6 +70,10 @@ SELECT date_part('epoch', made) AS at, made_by AS by FROM tickwise.factor_resets
 -- The person $1 is told of the reset.
 DELETE FROM tickwise.factor_resets WHERE user_id = $1 RETURNING date_part('epoch', made) AS at, made_by AS by
 
+-- name: factor_reseal
+-- Keep the seed of the factor $1 as $3, if it is $2.
+UPDATE tickwise.factors SET secret = $3 WHERE factor_id = $1 AND secret = $2
+
 -- name: factor_suspect
 -- The counter of the passkey $1 fell.
 UPDATE tickwise.factors SET suspected = tickwise.now() WHERE factor_id = $1 AND suspected IS NULL RETURNING factor_id

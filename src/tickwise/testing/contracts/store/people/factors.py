@@ -176,6 +176,15 @@ class SecondFactorsContract(StoreContract):
         assert ["blue key"] == [each.name for each in await store.factors.of(user.user_id)]
         assert 1 == await self.used(store, AuditAction.FACTOR_RENAMED)
 
+    async def test_a_seed_is_sealed_anew_if_it_is_the_one_that_was_opened(self, store: Store, make: Factory) -> None:
+        """One that changed meanwhile stays."""
+        user = await self.person(store, make)
+        codes = new_codes(make, user.user_id)
+        await store.factors.add(codes)
+        await store.factors.reseal(codes.factor_id, b"other", b"wrong")
+        await store.factors.reseal(codes.factor_id, b"sealed", b"anew")
+        assert [b"anew"] == [each.secret for each in await store.factors.of(user.user_id)]
+
     async def test_recovery_codes_go_with_the_last_factor(self, store: Store, make: Factory) -> None:
         """And not before."""
         user = await self.person(store, make)
