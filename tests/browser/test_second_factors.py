@@ -94,7 +94,7 @@ def test_a_passkey_is_made_and_signs_in_with_and_without_the_password(opened: Op
     page.click("summary:has-text('Add a passkey')")
     page.fill("details[open] input[name=password]", PASSWORD)
     page.click("details[open] button:has-text('Go on')")
-    page.fill("input[name=name]", "laptop")
+    page.fill("main input[name=name]", "laptop")
     assert axe(page) == []
     picture(page, "security-passkey")
     page.click("button:has-text('Make a passkey')")
@@ -177,6 +177,7 @@ def test_an_administrator_has_to_enrol_before_anything_else(opened: Open, here: 
     assert "/login" in other.url
     other.close()
     page.click("button:has-text('With an app')")
+    page.wait_for_selector("svg.qr")
     assert axe(page) == []
     picture(page, "enrol-codes")
     page.go_back()

@@ -93,6 +93,7 @@ MEANINGS = {
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
     "slug_taken": "Another status page of the installation has this address; choose another slug.",
     "status_pages_exhausted": "The namespace has 20 status pages; remove one.",
+    "secrets_exhausted": "The namespace has 1,000 secrets; remove some that no task names.",
     "views_exhausted": "There are 50 saved views already, of the caller or for all of the namespace. Remove one.",
     "rules_exhausted": "The namespace has as many calendars (1,000, or its quota) or maintenance windows (200, or its "
     "quota) as it may, or all "

@@ -26,6 +26,12 @@ drivers, libraries and the innermost parts; their words may change with any vers
 """
 
 MEANINGS = {
+    "secrets_key_command_failed": "The command of `secrets_key_command` ended a call (`verb`) with another status than 0; "
+    "`words` is the end of what it wrote to its error output. Secrets cannot be set meanwhile, and tasks that name some "
+    "are tried again.",
+    "secrets_unproved": "This start could not prove that secrets are stored encrypted, because the command of "
+    "`secrets_key_command` failed. `tickwise doctor` proves it later.",
+    "secrets_without_key": "No key for secrets is set for this API: none can be set or read (`docs/how-to/secrets.md`).",
     "heartbeat_came_through": "The receiver of `heartbeat_url` answers again, after so many pings that were `lost`.",
     "heartbeat_lost": "A ping to the receiver of `heartbeat_url` or `heartbeat_fail_url` did not come through. It is "
     "tried again each quarter of `heartbeat_url_seconds`, and told of once.",

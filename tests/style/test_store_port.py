@@ -15,8 +15,8 @@ from tickwise.ports.store import Searches, Store, environments, notices, secrets
 from tickwise.ports.store.wrapping import PARTS
 
 MAX_METHODS: Final = 92
-"""Of the store and all of its parts but those of identity, notices, status pages, environments, secrets, the audit log and the
-feed, ports of their own. The aim is 60. Lower this number with each method that goes."""
+"""Of the store and all of its parts but those of identity, notices, status pages, environments, secrets, the audit log
+and the feed, ports of their own. The aim is 60. Lower this number with each method that goes."""
 
 
 def _is_apart(part: type) -> bool:

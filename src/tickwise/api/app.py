@@ -567,7 +567,8 @@ def create_app(
     )
     served = [*RESOURCES, *probes.endpoints()]
     endpoints = [*served, describe(served, control.task_kinds)]
-    sizes = {endpoint.name: body_limit_bytes for endpoint in endpoints} | {"createJobs": batch_body_limit_bytes}
+    usual = [endpoint.name for endpoint in endpoints if endpoint.body_bytes_max == BODY_BYTES_MAX]
+    sizes = dict.fromkeys(usual, body_limit_bytes) | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
     server = Server(control, clock, sizes, elsewhere, body_limit_bytes)
     framework = _framework(server, endpoints, lifespan)

@@ -61,6 +61,7 @@ TAGS: Final[dict[str, str]] = {
     "notices": "Notices: each message for a channel, and what became of it.",
     "notification-rules": "Notification rules: which events of which jobs are told to which channels.",
     "alerts": "Alerts: what rules have seen of a job, until it is well again or a person closes it.",
+    "secrets": "Secrets: values that tasks name and get at their start, and no answer has.",
     "saved views": "Saved views: the filters of a list of pages, under a name.",
     "stops": "Stops: for a time nothing of a namespace, of labels, of a queue or of a job starts.",
     "executors": "Processes that run tasks, and the other roles that are alive.",

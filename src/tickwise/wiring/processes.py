@@ -32,8 +32,8 @@ from tickwise.wiring.installation.build import build_of
 from tickwise.wiring.installation.restore import check_whole
 from tickwise.wiring.keys.first_keys import ClientFacts, banner, check_bootstrap_key, client_file, let_in_api, let_in_up
 from tickwise.wiring.keys.page_link import link_to_pages
-from tickwise.wiring.keys.secrets_check import check_sealing
-from tickwise.wiring.keys.secrets_key import make_key_of_up
+from tickwise.wiring.secret_keys.secrets_check import check_sealing
+from tickwise.wiring.secret_keys.secrets_key import make_key_of_up
 from tickwise.wiring.keys.token_key import sign_tokens
 from tickwise.wiring.link import given_broker
 from tickwise.wiring.listening import address_of, listen

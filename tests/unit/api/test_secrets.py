@@ -38,7 +38,9 @@ async def here() -> AsyncIterator[Scene]:
 async def value_of(here: Scene, name: str, namespace: str = "default", keys: Any = None) -> Any:
     """The value that a task would get."""
     wanted = WantedSecret(namespace, name)
-    provider = OwnSecrets(here.store.secrets, keys or here.world.control.context.sealer)
+    keys = keys or here.world.control.context.sealer
+    assert keys is not None
+    provider = OwnSecrets(here.store.secrets, keys)
     return (await provider.values([wanted]))[wanted]
 
 
@@ -198,9 +200,7 @@ async def test_a_secret_that_is_set_by_several_at_once_has_one_last_value(here: 
         *(here.world.client.put(f"{API}/secrets/a", json={"value": str(at)}) for at in range(4))
     )
     assert {200} == {each.status_code for each in more}
-    assert [5, 4, 3, 2, 1] == [
-        each["version"] for each in (await here.ask("GET", "/secrets/a"))["versions"]
-    ]
+    assert [5, 4, 3, 2, 1] == [each["version"] for each in (await here.ask("GET", "/secrets/a"))["versions"]]
 
 
 # ------------------------------------------------------------------------------------------ the installation's key
@@ -214,8 +214,7 @@ async def test_a_rotation_wraps_each_key_anew_and_goes_on_where_it_was_ended() -
             await here.ask("PUT", f"/secrets/s{number:03}", 201, {"value": f"value {number}"})
         here.world.control.context.sealer = sealer(NEXT, FIRST)
         assert [(NEXT.key_id.hex(), True, 0), (FIRST.key_id.hex(), False, count)] == [
-            (each["id"], each["newest"], each["secrets"])
-            for each in (await here.ask("GET", "/secrets:keys"))["keys"]
+            (each["id"], each["newest"], each["secrets"]) for each in (await here.ask("GET", "/secrets:keys"))["keys"]
         ]
         step = await here.ask("POST", "/secrets:rewrap", 200, {})
         assert (REWRAP_PAGE, []) == (step["rewrapped"], step["failed"])

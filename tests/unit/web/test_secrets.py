@@ -50,7 +50,7 @@ async def test_a_secret_is_set_replaced_and_removed_on_its_page(rig: Rig) -> Non
     stale = await browser.post(path, {"version": "1", "secret": VALUE})
     assert (409, b"newer") == (stale.status_code, await value_of(rig, "tls-key"))
     unsure = await browser.post("/secrets/tls-key/remove")
-    assert (422, True) == (unsure.status_code, "tick the box" in unsure.text)
+    assert (422, True) == (unsure.status_code, "ick the box" in unsure.text)
     assert 303 == (await browser.post("/secrets/tls-key/remove", {"confirm": "yes"})).status_code
     assert [] == (await rig.here.client.get(f"{API}/secrets")).json()
     texts += [taken.text, stale.text, unsure.text, (await browser.get("/secrets")).text]
@@ -66,7 +66,7 @@ async def test_a_fault_is_at_its_field_and_no_value_comes_back(rig: Rig, name: s
     assert (422, True) == (answer.status_code, VALUE not in answer.text)
     [wrong] = [each for tag in ("input", "textarea") for each in page.named(tag) if each.get("aria-invalid") == "true"]
     assert {"name": "name", "value": "secret"}[field] == wrong["name"]
-    assert name in [each.get("value") for each in page.named("input") if each["name"] == "name"]
+    assert name in [each.get("value") for each in page.named("input") if each.get("name") == "name"]
 
 
 async def test_no_value_comes_back_from_a_store_that_is_away_or_a_session_that_is_over(

@@ -19,8 +19,8 @@ from tickwise.config import Settings, load
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.sealing import COMMAND_KEY_ID, SealedParts
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, secret_context
-from tickwise.wiring.keys.secrets_check import check_sealing, secret_findings
-from tickwise.wiring.keys.secrets_key import make_key_of_up, make_sealer, new_key
+from tickwise.wiring.secret_keys.secrets_check import check_sealing, secret_findings
+from tickwise.wiring.secret_keys.secrets_key import make_key_of_up, make_sealer, new_key
 
 CLOCK = SystemClock()
 FIRST, NEXT = bytes(range(32)), bytes(range(50, 82))
@@ -33,9 +33,7 @@ def ids(settings: Settings) -> list[bytes]:
 
 def test_the_first_key_of_the_setting_wraps(tmp_path: Path) -> None:
     """Each unwraps; the value of the setting is shown nowhere."""
-    settings = load(
-        {"TICKWISE_SECRETS_KEY": f"{NEXT.hex()},{FIRST.hex()}", "TICKWISE_DATA_DIR": str(tmp_path)}
-    )
+    settings = load({"TICKWISE_SECRETS_KEY": f"{NEXT.hex()},{FIRST.hex()}", "TICKWISE_DATA_DIR": str(tmp_path)})
     assert [LocalKey(NEXT).key_id, LocalKey(FIRST).key_id] == ids(settings)
     assert NEXT.hex() not in repr(settings) + str(settings.describe())
 
@@ -59,7 +57,7 @@ def test_a_file_has_a_key_a_line(tmp_path: Path) -> None:
 def test_a_command_wraps_unless_the_keys_give_it_another_place(tmp_path: Path) -> None:
     """So an installation moves to a KMS and away from it by the same two settings."""
     first, next_ = LocalKey(FIRST).key_id, LocalKey(NEXT).key_id
-    command = {"secrets_key_command": "/usr/local/bin/kms --region eu", "data_dir": tmp_path}
+    command: dict[str, Any] = {"secrets_key_command": "/usr/local/bin/kms --region eu", "data_dir": tmp_path}
     assert [COMMAND_KEY_ID] == ids(Settings(**command))
     assert [COMMAND_KEY_ID, first] == ids(Settings(**command, secrets_key=(FIRST.hex(),)))
     away = (NEXT.hex(), "command", FIRST.hex())

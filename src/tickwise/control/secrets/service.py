@@ -74,9 +74,7 @@ class SecretBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         else:
             found = _from_base64(self.value)
         if not 0 < len(found) <= VALUE_BYTES_MOST:
-            raise Invalid(
-                f"a value has 1 to {VALUE_BYTES_MOST} bytes, and this one has {len(found)}", pointer="/value"
-            )
+            raise Invalid(f"a value has 1 to {VALUE_BYTES_MOST} bytes, and this one has {len(found)}", pointer="/value")
         return found
 
 
@@ -178,9 +176,7 @@ class SecretService:
         place = SecretPlace(who.namespace, name)
         version = None if only is None else only.row.version
         audit = entry(who, AuditAction.SECRET_REMOVED, "secret", name, detail={"version": found.row.version})
-        if not await self._context.surely(
-            lambda: self._context.store.secrets.remove(place, version, audit=audit)
-        ):
+        if not await self._context.surely(lambda: self._context.store.secrets.remove(place, version, audit=audit)):
             raise _no_secret(who, name)
         return found
 

@@ -1,8 +1,8 @@
-"""`/secrets`: set, list and remove secrets of our own store, and rotate the installation's key. No answer has a value."""
+"""`/secrets`: set, list and remove secrets, and rotate the installation's key. No answer has a value."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -39,12 +39,14 @@ class SecretsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class RewrapBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The next step of a rotation of the installation's key."""
 
-    after: Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None = (
-        None
-    )
+    after: (
+        Annotated[str, Meta(max_length=2_000, description="`next` of the step before; the first has none.")] | None
+    ) = None
     again: Annotated[
         bool,
-        Meta(description="Also what the newest key wraps already: for a key behind a command that has a newer version."),
+        Meta(
+            description="Also what the newest key wraps already: for a key behind a command that has a newer version."
+        ),
     ] = False
 
 
@@ -207,7 +209,7 @@ def _place(cursor: str | None) -> SecretPlace | None:
     return SecretPlace(namespace, name)
 
 
-def _fields(call: Call, row: SecretRow) -> dict[str, object]:
+def _fields(call: Call, row: SecretRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "version": row.version,
@@ -225,7 +227,7 @@ def _details(call: Call, found: SecretDetails) -> SecretDetailView:
         SecretVersionView(version=each.version, set_at=time_of(each.set_at), set_by=each.set_by)
         for each in found.versions
     ]
-    return SecretDetailView(**_fields(call, found.row), versions=versions)  # type: ignore[arg-type]  # fields of a base
+    return SecretDetailView(**_fields(call, found.row), versions=versions)
 
 
 SECRETS: Final = (

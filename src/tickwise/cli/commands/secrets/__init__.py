@@ -202,7 +202,7 @@ def new_key(session: Session) -> None:
 
     tickwise secrets new-key > secrets.key
     """
-    from tickwise.wiring.keys import secrets_key
+    from tickwise.wiring.secret_keys import secrets_key
 
     key = secrets_key.new_key()
     if session.as_json:
@@ -237,7 +237,7 @@ def _typed(name: str) -> bytes:
         found: str = click.prompt(f"Value of {name}", hide_input=True, confirmation_prompt=True, err=True)
         return found.encode(errors="surrogateescape")
     # One more than fits, and the line end.
-    read = click.get_binary_stream("stdin").read(VALUE_BYTES_MOST + 3)
+    read = sys.stdin.buffer.read(VALUE_BYTES_MOST + 3)
     return read.removesuffix(b"\n").removesuffix(b"\r") if read.endswith(b"\n") else read
 
 

@@ -63,7 +63,8 @@ class SecretsContract(StoreContract):
         rows = await other.secrets.find(SecretQuery(namespace="default"))
         assert ["B", "a-1", "a.1", "b"] == [row.name for row in rows]
         assert {(1, FIRST_KEY, "ada", "ada")} == {(r.version, r.key_id, r.created_by, r.changed_by) for r in rows}
-        assert all(row.created_at == row.changed_at and abs(row.created_at - await store.now()) < 60 for row in rows)
+        now = await store.now()
+        assert all(row.created_at == row.changed_at and abs(row.created_at - now) < 60 for row in rows)
         after = SecretPlace("default", "a-1")
         assert ["a.1"] == [
             row.name for row in await store.secrets.find(SecretQuery(namespace="default", after=after, limit=1))
@@ -99,7 +100,10 @@ class SecretsContract(StoreContract):
         assert made == await store.secrets.put(secret())
         with pytest.raises(VersionConflict):
             await store.secrets.put(secret(key_id=NEXT_KEY))
-        writes = [client.secrets.put(secret(version=2, key_id=bytes([at]) * 8)) for at, client in enumerate([store, other] * 3)]
+        writes = [
+            client.secrets.put(secret(version=2, key_id=bytes([at]) * 8))
+            for at, client in enumerate([store, other] * 3)
+        ]
         found = await asyncio.gather(*writes, return_exceptions=True)
         assert 1 == sum(not isinstance(each, BaseException) for each in found)
         assert 5 == sum(isinstance(each, VersionConflict) for each in found)
@@ -129,7 +133,12 @@ class SecretsContract(StoreContract):
         await open_namespace(store)
         for each in (secret("a"), secret("b"), secret("a", namespace=TEAM)):
             await store.secrets.put(each)
-        asked = [SecretPlace("default", "a"), SecretPlace(TEAM, "a"), SecretPlace(TEAM, "b"), SecretPlace("default", "a")]
+        asked = [
+            SecretPlace("default", "a"),
+            SecretPlace(TEAM, "a"),
+            SecretPlace(TEAM, "b"),
+            SecretPlace("default", "a"),
+        ]
         found = {each.place: each.sealed for each in await store.secrets.sealed(asked)}
         assert {
             SecretPlace("default", "a"): secret("a").sealed, SecretPlace(TEAM, "a"): secret("a", namespace=TEAM).sealed
@@ -172,9 +181,7 @@ class SecretsContract(StoreContract):
         rows = await store.audit.find(AuditQuery(namespace="default", limit=20))
         assert ["made", "removed"] == [row.target for row in reversed(rows)]
 
-    async def test_no_namespace_has_too_many(
-        self, store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_no_namespace_has_too_many(self, store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         """Also if they are made at once; one that is there is set anew all the same. A bound of few is as one of
         many."""
         monkeypatch.setattr(port, "MAX_SECRETS", 20)

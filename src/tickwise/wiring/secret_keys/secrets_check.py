@@ -20,7 +20,7 @@ from tickwise.ports.sealing import NO_KEY, EnvelopeSealer, key_text
 from tickwise.ports.store import Store
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, secret_context
 from tickwise.wiring.findings import DoctorFinding
-from tickwise.wiring.keys.secrets_key import make_sealer
+from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
 NAMED_MOST: Final = 5
 _BY: Final = "tickwise"
@@ -71,7 +71,9 @@ async def secret_findings(settings: Settings, store: Store, clock: Clock) -> Asy
             text = f"{sum(used.values())} are stored, and these settings have no key for them"
             yield DoctorFinding("secrets", "warning", text, "run doctor with the settings of the API, or set the key")
         else:
-            yield DoctorFinding("secrets", "ok", "none is stored, and no key is set: tickwise secrets new-key makes one")
+            yield DoctorFinding(
+                "secrets", "ok", "none is stored, and no key is set: tickwise secrets new-key makes one"
+            )
         return
     try:
         await prove_sealing(store, sealer, clock)
