@@ -17,7 +17,6 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
-from tickwise.adapters.store.memory.people.factor_records import FactorRecords
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,
@@ -28,6 +27,7 @@ from tickwise.adapters.store.memory.records import (
     EnvironmentRecord,
     ErrorGroupRecord,
     ExecutorRecord,
+    FactorRecords,
     FeedLog,
     JobRecord,
     KeyRecord,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from tickwise.adapters.store.memory.people.factor_records import FactorRecords, RecoveryRecord, StepRecord
+from tickwise.adapters.store.memory.records import FactorRecords, RecoveryRecord, StepRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import NotFound
