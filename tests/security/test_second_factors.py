@@ -30,9 +30,11 @@ from tests.support.pages import Browser, Rig, pages
 from tests.support.people import OTHER_PASSWORD, PASSWORD, ask, person, signed_in, signing_key
 from tickwise.api.resources import RESOURCES
 from tickwise.control.factors.pace import PERSON
+from tickwise.control.people.second_step import WaitingStep
 from tickwise.domain.accounts.second_factor import read_second_factor
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.model import Origin
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.factors import TRIES_MAX
 from tickwise.testing.clock import VirtualClock
@@ -206,7 +208,7 @@ async def test_codes_are_guessed(rig: Rig, clock: VirtualClock) -> None:
     for number in range(100):
         network = f"198.51.{number}.7"
         step = await rig.here.control.browsers.sign_in("Ada", PASSWORD, _origin(network))
-        assert hasattr(step, "secret")
+        assert isinstance(step, WaitingStep)
         tries = [sign_ins.by_code(step.secret, f"{n:06}", _origin(network)) for n in range(TRIES_MAX + 3)]
         found = await asyncio.gather(*tries, return_exceptions=True)
         looked_at += sum(type(each).__name__ == "SecondFactorWrong" for each in found)
@@ -216,7 +218,7 @@ async def test_codes_are_guessed(rig: Rig, clock: VirtualClock) -> None:
     assert 200 == (await show(rig.here, mine, await code_now(rig.here, totp))).status_code
     await clock.advance(PERSON.interval_seconds * 2)
     step = await rig.here.control.browsers.sign_in("Ada", PASSWORD, _origin("203.0.113.9"))
-    assert hasattr(step, "secret")
+    assert isinstance(step, WaitingStep)
     code = await code_now(rig.here, totp)
     assert (await sign_ins.by_code(step.secret, code, _origin("203.0.113.9"))).cookie
     await rig.here.control.denials.write(last=True)
@@ -224,9 +226,7 @@ async def test_codes_are_guessed(rig: Rig, clock: VirtualClock) -> None:
     assert 0 < len(await rig.here.store.audit.find(query)) < 50
 
 
-def _origin(address: str) -> Any:
-    from tickwise.domain.model import Origin
-
+def _origin(address: str) -> Origin:
     return Origin(address, "r")
 
 

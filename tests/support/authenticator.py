@@ -31,7 +31,7 @@ class Authenticator:
     def create(self, options: Mapping[str, Any], origin: str, **client: Any) -> str:
         """The answer to `navigator.credentials.create`."""
         self.user_handle = websafe_decode(options["user"]["id"])
-        public = ES256.from_cryptography_key(self.key.public_key())
+        public = ES256.from_cryptography_key(self.key.public_key())  # type: ignore[no-untyped-call]  # fido2 gives it none
         attested = AttestedCredentialData.create(Aaguid.NONE, self.credential_id, public)
         data = AuthenticatorData.create(
             sha256(options["rp"]["id"].encode()).digest(), self._flags() | FLAG.AT, self.counter, attested

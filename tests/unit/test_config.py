@@ -103,6 +103,8 @@ def _another_value(setting: Setting, folder: Path) -> str:
             return str((setting.default or 0.0) * 0.99 or (setting.facts.most or 1.0) / 2)
     if setting.name == "memory":
         return "8GB"
+    if setting.name == "second_factor":
+        return "required:admin"
     return f"{setting.facts.schemes[0]}:///x" if setting.facts.schemes else KEY
 
 

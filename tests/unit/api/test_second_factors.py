@@ -43,7 +43,7 @@ async def ada(here: World, role: str = "viewer") -> str:
     return str((await signed_in(here, "Ada"))["access_token"])
 
 
-async def actions(here: World) -> list[AuditAction]:
+async def actions(here: World) -> list[str]:
     """The actions of the installation's entries, the oldest first."""
     await here.control.denials.write(last=True)
     rows = await here.store.audit.find(AuditQuery(namespace=INSTALLATION, limit=100))

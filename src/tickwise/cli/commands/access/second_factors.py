@@ -60,8 +60,7 @@ def add_codes(session: Session, name: str, from_stdin: bool) -> None:
     import segno
 
     session.note("Scan this with the app, or type the key into it:")
-    picture: Any = segno.make(begun["otpauth_link"], error="l", micro=False)
-    picture.terminal(out=click.get_text_stream("stderr"), compact=True)
+    _draw(segno.make(begun["otpauth_link"], error="l", micro=False))
     session.note(f"Key: {begun['seed_secret']}")
     code = read_code("The code that the app shows")
     made = session.client.request("POST", f"{_PATH}/{begun['factor_id']}/confirm", body={"code": code}).body
@@ -145,6 +144,11 @@ def read_code(prompt: str) -> str:
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to type a code on; give it with --code, or use a key.")
     return str(click.prompt(prompt, err=True)).strip()
+
+
+def _draw(picture: Any) -> None:
+    """A QR code in the characters of a terminal, beside the result."""
+    picture.terminal(out=click.get_text_stream("stderr"), compact=True)
 
 
 def _found(session: Session, name: str) -> Json:
