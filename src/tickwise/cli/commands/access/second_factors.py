@@ -48,13 +48,13 @@ def list_factors(session: Session) -> None:
 
 @second_factors.command("add")
 @click.option("--name", default="phone", show_default=True, help="A name for the app.")
-@password_option
 @server_options
 @click.pass_obj
-def add_codes(session: Session, name: str, from_stdin: bool) -> None:
-    """Enrol an app with codes (TOTP), and print recovery codes with the first one. All your sessions end then."""
+def add_codes(session: Session, name: str) -> None:
+    """Enrol an app with codes (TOTP), on a terminal. With the first one, recovery codes are printed, and all your
+    sessions end."""
     session.guard_password()
-    password = read_password("Your password", from_stdin=from_stdin)
+    password = read_password("Your password", from_stdin=False)
     work.blame(session, "/name", "--name", name)
     begun = session.client.request("POST", _PATH, body={"password": password, "name": name}).body
     import segno
