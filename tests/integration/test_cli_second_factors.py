@@ -87,7 +87,7 @@ def test_factors_are_listed_renamed_and_removed(local: Local, home: dict[str, st
     assert 0 == login(local, home, "bob").code
 
 
-def test_an_administrator_resets_the_factors_of_a_person(local: Local, home: dict[str, str]) -> None:
+def test_an_administrator_resets_factors_by_the_key_of_the_machine(local: Local, home: dict[str, str]) -> None:
     """By the key of the machine, which is asked for no second factor."""
     enrolled(local, "Eve")
     reset = local.tickwise("users", "reset-second-factors", "Eve", env=home)

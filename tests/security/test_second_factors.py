@@ -258,7 +258,7 @@ ELSEWHERE: Final = {
 @probe(10, stopped_by="origin, RP ID hash, challenge and type are compared with what this server asked for")
 @pytest.mark.parametrize("case", ELSEWHERE.values(), ids=ELSEWHERE.keys())
 async def test_a_passkey_was_signed_elsewhere(rig: Rig, case: tuple[str, dict[str, Any]]) -> None:
-    """What a page of another site, a proxy in front of the real one, or another request got signed."""
+    """Signatures that a page of another site, a proxy in front of the real one, or another request got signed."""
     key = Authenticator(counter=1)
     browser = await with_passkey(rig, key)
     origin, said = case

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.service import AuditService
@@ -38,6 +39,7 @@ from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.people import People
+from tickwise.control.people.second_step import SecondStepOf
 from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -125,13 +127,8 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        second = SecondFactors(context, second_factor or FactorPolicy())
-        people = People(
-            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, second.assemble
-        )
-        self.factors, self.factor_sign_ins = second.service, second.sign_ins
-        self._people, self.browsers = people, people.browsers
-        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        known = (context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
+        people = self._begin_people(partial(People, *known), SecondFactors(context, second_factor or FactorPolicy()))
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership, settings)
         reads: PendingReads | None = None
@@ -156,6 +153,13 @@ class Control:
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
         self.explain, self.stops = ExplainService(context, declarations), StopService(context)
+
+    def _begin_people(self, make: Callable[[SecondStepOf], People], second: SecondFactors) -> People:
+        """The services of people and of their second factors."""
+        people = self._people = make(second.assemble)
+        self.factors, self.factor_sign_ins, self.browsers = second.service, second.sign_ins, people.browsers
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        return people
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -30,6 +30,7 @@ class SecondFactors:
         steps = SecondSteps(
             context,
             factors=store.factors,
+            stored_steps=store.factor_steps,
             users=store.users,
             callers=parts.callers,
             pace=parts.pace,
@@ -40,6 +41,7 @@ class SecondFactors:
         enrolments = Enrolments(
             context,
             factors=store.factors,
+            stored_steps=store.factor_steps,
             sessions=store.sessions,
             browsers=store.browser_sessions,
             steps=steps,
@@ -47,6 +49,8 @@ class SecondFactors:
             policy=policy,
         )
         own = OwnPassword(store.users, parts.passwords, parts.pace, parts.denials)
-        self.service = FactorService(context, factors=store.factors, enrolments=enrolments, steps=steps, own=own)
+        self.service = FactorService(
+            context, factors=store.factors, stored_steps=store.factor_steps, enrolments=enrolments, steps=steps, own=own
+        )
         self.sign_ins = FactorSignIns(steps=steps, enrolments=enrolments, opening=parts.opening, users=store.users)
         return steps

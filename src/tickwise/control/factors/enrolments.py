@@ -29,7 +29,7 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, SealingUnavailable
 from tickwise.domain.model import time_id
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
-from tickwise.ports.identity.factors import FactorKind, FactorStore, NewFactor, NewStep, StepPurpose
+from tickwise.ports.identity.factors import FactorKind, FactorStepStore, FactorStore, NewFactor, NewStep, StepPurpose
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import UserRow
 from tickwise.ports.signals import Topic
@@ -51,14 +51,14 @@ class CodesEnrolment(NamedTuple):
 
 
 class PasskeyEnrolment(NamedTuple):
-    """What a browser needs to make a passkey."""
+    """The options of a new passkey."""
 
     secret: str
     options: Options
 
 
 class PasskeyAnswer(NamedTuple):
-    """What a browser answers to a `PasskeyEnrolment`."""
+    """The answer of a browser to a `PasskeyEnrolment`."""
 
     secret: str
     """Of the enrolment."""
@@ -86,6 +86,7 @@ class Enrolments:
         context: ControlContext,
         *,
         factors: FactorStore,
+        stored_steps: FactorStepStore,
         sessions: SessionStore,
         browsers: BrowserSessionStore,
         steps: SecondSteps,
@@ -94,6 +95,7 @@ class Enrolments:
     ) -> None:
         self._context = context
         self._factors = factors
+        self._stored_steps = stored_steps
         self._sessions = sessions
         self._browsers = browsers
         self._steps = steps
@@ -121,7 +123,7 @@ class Enrolments:
             secret=sealed,
             password_limit=row.password_limit,
         )
-        await self._context.surely(lambda: self._factors.add(factor))
+        await self._context.surely(lambda: self._factors.add(factor, audit=None))
         return CodesEnrolment(factor_id, seed, codes.address_of(seed, row.name, host))
 
     async def confirm_codes(
@@ -152,7 +154,7 @@ class Enrolments:
         return await self._enrolled(row, factor.name, source, is_first=not any(each.confirmed for each in known))
 
     async def begin_passkey(self, row: UserRow, place: PasskeyPlace) -> PasskeyEnrolment:
-        """What a browser needs to make a passkey. Raises `Forbidden`."""
+        """The options of a new passkey. Raises `Forbidden`."""
         self._check_offered(row)
         clock = self._context.clock
         secret = urlsafe_b64encode(clock.random_bytes(SECRET_BYTES)).rstrip(b"=").decode()
@@ -164,7 +166,7 @@ class Enrolments:
             challenge=clock.random_bytes(CHALLENGE_BYTES),
             seconds=ENROLMENT_SECONDS,
         )
-        await self._context.surely(lambda: self._factors.begin(step))
+        await self._context.surely(lambda: self._stored_steps.begin(step))
         known = await self._factors.of(row.user_id)
         return PasskeyEnrolment(secret, passkeys.creation_options(place, row, known, step.challenge))
 
@@ -178,7 +180,7 @@ class Enrolments:
     ) -> Enrolled:
         """The passkey that a browser made; `step` as in `confirm_codes`. Raises `Invalid`, `Conflict`, `NotFound`."""
         self._check_offered(row)
-        begun = await self._factors.attempt(digest_of(answer.secret), StepPurpose.REGISTRATION)
+        begun = await self._stored_steps.attempt(digest_of(answer.secret), StepPurpose.REGISTRATION)
         if begun is None or begun.user_id != row.user_id or begun.generation != row.generation:
             raise NotFound("there is no such registration: it took too long, or was tried too often; begin again")
         try:
@@ -209,7 +211,7 @@ class Enrolments:
         made = new_codes(self._context.clock)
         digests = [digest for digest in map(recovery_digest, made) if digest is not None]
         audit = _entry(AuditAction.RECOVERY_CODES_MADE, row, source, {"count": len(made)})
-        await self._context.surely(lambda: self._factors.put_recovery(row.user_id, digests, audit=audit))
+        await self._context.surely(lambda: self._stored_steps.put_recovery(row.user_id, digests, audit=audit))
         return made
 
     async def _enrolled(self, row: UserRow, name: str, source: Source, *, is_first: bool) -> Enrolled:

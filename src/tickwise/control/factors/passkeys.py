@@ -162,7 +162,7 @@ def _server(place: PasskeyPlace) -> Fido2Server:
 
 
 def _state(challenge: bytes, *, verified: bool) -> Mapping[str, Any]:
-    """What `fido2` hands out with options and takes back with the answer."""
+    """The state that `fido2` hands out with options and takes back with the answer."""
     from fido2.utils import websafe_encode
     from fido2.webauthn import UserVerificationRequirement
 

@@ -30,7 +30,7 @@ from tickwise.domain.audit import AuditAction, AuditEntry, Source, document
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, Forbidden, NotFound
 from tickwise.domain.model import Principal
-from tickwise.ports.identity.factors import Factor, FactorReset, FactorStore, RecoveryCodes
+from tickwise.ports.identity.factors import Factor, FactorReset, FactorStepStore, FactorStore, RecoveryCodes
 
 _OWN: Final = "second factors of the caller"
 """The reason for which no permission is needed."""
@@ -87,19 +87,21 @@ class OwnFactors(NamedTuple):
 
 
 class FactorService:
-    """What people do with their own second factors."""
+    """The second factors of the caller."""
 
     def __init__(
         self,
         context: ControlContext,
         *,
         factors: FactorStore,
+        stored_steps: FactorStepStore,
         enrolments: Enrolments,
         steps: SecondSteps,
         own: OwnPassword,
     ) -> None:
         self._context = context
         self._factors = factors
+        self._stored_steps = stored_steps
         self._enrolments = enrolments
         self._steps = steps
         self._own = own
@@ -111,7 +113,7 @@ class FactorService:
         found = [each for each in await self._factors.of(row.user_id) if each.confirmed]
         policy = self._steps.policy
         required = row.has_password and policy.requires(each.role for each in row.roles)
-        recovery = await self._factors.recovery(row.user_id)
+        recovery = await self._stored_steps.recovery(row.user_id)
         return OwnFactors(found, recovery, required, policy.offered, row.has_password, self._enrolments.has_codes)
 
     @requires_none(_OWN)
@@ -129,7 +131,7 @@ class FactorService:
 
     @requires_none(_OWN)
     async def begin_passkey(self, who: Principal, password: str, place: PasskeyPlace) -> PasskeyEnrolment:
-        """What a browser needs to make a passkey. Raises `Forbidden`, `Invalid`, `SignInPaced`."""
+        """The options of a new passkey. Raises `Forbidden`, `Invalid`, `SignInPaced`."""
         row = await self._own.check(who, password, "POST /security/passkeys/begin")
         return await self._enrolments.begin_passkey(row, place)
 

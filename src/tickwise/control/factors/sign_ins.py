@@ -47,7 +47,7 @@ class FactorSignIns:
 
     @requires_none(_STEP)
     async def options(self, secret: str, place: PasskeyPlace, origin: Origin) -> Options | None:
-        """What a browser needs to show a passkey as the second factor; None: the person has none for this place.
+        """The options to show a passkey as the second factor; None: the person has none for this place.
         Raises `SecondFactorOver`."""
         return await self._steps.options(secret, place, origin)
 
@@ -68,7 +68,7 @@ class FactorSignIns:
 
     @requires_none("it is the way in: anybody may ask for a challenge")
     async def begin_passkey(self, place: PasskeyPlace, origin: Origin) -> PasskeyChallenge:
-        """What a browser needs to show a passkey in place of a password. Raises `SignInPaced`, `Unauthenticated`."""
+        """The options to show a passkey in place of a password. Raises `SignInPaced`, `Unauthenticated`."""
         return await self._steps.begin_passkey(place, origin)
 
     @requires_none("it is the way in: the passkey is the credential, and its owner was verified")
@@ -95,7 +95,7 @@ class FactorSignIns:
 
     @requires_none(_STEP)
     async def begin_registration(self, secret: str, place: PasskeyPlace, origin: Origin) -> PasskeyEnrolment:
-        """What a browser needs to make a passkey, for a person who must enrol. Raises `SecondFactorOver`."""
+        """The options of a new passkey, for a person who must enrol. Raises `SecondFactorOver`."""
         _, row = await self._steps.waiting(secret, StepPurpose.ENROLMENT, origin)
         return await self._enrolments.begin_passkey(row, place)
 

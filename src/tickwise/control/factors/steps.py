@@ -48,10 +48,11 @@ from tickwise.domain.model import Origin, time_id
 from tickwise.ports.identity.factors import (
     Factor,
     FactorKind,
+    FactorStep,
+    FactorStepStore,
     FactorStore,
     NewStep,
     Shown,
-    Step,
     StepPurpose,
     grows,
 )
@@ -71,7 +72,7 @@ logger = structlog.get_logger("tickwise.people")
 
 
 class PasskeyChallenge(NamedTuple):
-    """What a browser needs to show a passkey."""
+    """The options to show a passkey."""
 
     secret: str
     options: Options
@@ -90,6 +91,7 @@ class SecondSteps:
         context: ControlContext,
         *,
         factors: FactorStore,
+        stored_steps: FactorStepStore,
         users: UserStore,
         callers: Callers,
         pace: SignInPace,
@@ -100,6 +102,7 @@ class SecondSteps:
         """`pace` is that of passwords."""
         self._context = context
         self._factors = factors
+        self._stored_steps = stored_steps
         self._users = users
         self._callers = callers
         self._pace = pace
@@ -114,7 +117,7 @@ class SecondSteps:
         known = [each for each in await self._factors.of(row.user_id) if each.confirmed]
         if known:
             secret = await self.begin(StepPurpose.SECOND_FACTOR, row, STEP_SECONDS)
-            left = (await self._factors.recovery(row.user_id)).left
+            left = (await self._stored_steps.recovery(row.user_id)).left
             kinds = frozenset(each.kind for each in known)
             return WaitingStep(secret, kinds, STEP_SECONDS, has_recovery=left > 0)
         if self.policy.requires(each.role for each in row.roles):
@@ -134,12 +137,12 @@ class SecondSteps:
             challenge=clock.random_bytes(CHALLENGE_BYTES),
             seconds=seconds,
         )
-        await self._context.surely(lambda: self._factors.begin(step))
+        await self._context.surely(lambda: self._stored_steps.begin(step))
         return secret
 
-    async def waiting(self, secret: str, purpose: StepPurpose, origin: Origin) -> tuple[Step, UserRow]:
+    async def waiting(self, secret: str, purpose: StepPurpose, origin: Origin) -> tuple[FactorStep, UserRow]:
         """A step that waits, and its person as they are. Raises `SecondFactorOver`."""
-        step = await self._factors.step(digest_of(secret), purpose)
+        step = await self._stored_steps.step(digest_of(secret), purpose)
         row = None if step is None or step.user_id is None else await self._users.get(step.user_id)
         if step is None or row is None or not row.active or row.generation != step.generation:
             self._denials.factor_refused("" if row is None else row.name, origin)
@@ -147,7 +150,7 @@ class SecondSteps:
         return step, row
 
     async def options(self, secret: str, place: PasskeyPlace, origin: Origin) -> Options | None:
-        """What a browser needs to show a passkey of the person as the second factor; None: there is none for this
+        """The options to show a passkey of the person as the second factor; None: there is none for this
         place. Raises `SecondFactorOver`."""
         step, row = await self.waiting(secret, StepPurpose.SECOND_FACTOR, origin)
         known = [each for each in await self._factors.of(row.user_id) if each.works and each.place == place.host]
@@ -180,13 +183,13 @@ class SecondSteps:
         return PassedStep(row, FactorKind.PASSKEY)
 
     async def begin_passkey(self, place: PasskeyPlace, origin: Origin) -> PasskeyChallenge:
-        """What a browser needs to show a passkey in place of a password. Raises `SignInPaced`, `Unauthenticated` where
+        """The options to show a passkey in place of a password. Raises `SignInPaced`, `Unauthenticated` where
         second factors are off."""
         if not self.policy.offered:
             raise Unauthenticated(_UNKNOWN)
         await self._pace.begin("", origin.address)
         secret = await self.begin(StepPurpose.PASSKEY, None, STEP_SECONDS)
-        step = await self._factors.step(digest_of(secret), StepPurpose.PASSKEY)
+        step = await self._stored_steps.step(digest_of(secret), StepPurpose.PASSKEY)
         if step is None:
             raise SecondFactorOver(_OVER)
         return PasskeyChallenge(secret, passkeys.request_options(place, None, step.challenge))
@@ -195,7 +198,7 @@ class SecondSteps:
         """The person who shows a passkey in place of a password; one answer for all that is wrong. Raises
         `Unauthenticated`, `SignInPaced`."""
         await self._pace.begin("", origin.address)
-        step = await self._factors.attempt(digest_of(secret), StepPurpose.PASSKEY) if self.policy.offered else None
+        step = await self._stored_steps.attempt(digest_of(secret), StepPurpose.PASSKEY) if self.policy.offered else None
         credential = passkeys.credential_of(response)
         factor = None if credential is None else await self._factors.by_credential(credential)
         row = None if factor is None else await self._users.get(factor.user_id)
@@ -215,12 +218,12 @@ class SecondSteps:
         return PassedStep(row, PASSKEY_ALONE)
 
     async def _attempt(self, secret: str, row: UserRow, origin: Origin) -> None:
-        if await self._factors.attempt(digest_of(secret), StepPurpose.SECOND_FACTOR) is None:
+        if await self._stored_steps.attempt(digest_of(secret), StepPurpose.SECOND_FACTOR) is None:
             self._denials.factor_refused(row.name, origin)
             raise SecondFactorOver(_OVER)
 
     async def _shown(self, row: UserRow, text: str) -> tuple[Shown | None, str]:
-        """What a person typed, if it is a right code of now or has the form of a recovery code."""
+        """The use of a text that a person typed, if it is a right code of now or has the form of a recovery code."""
         use_id = self._use_id()
         code = codes.code_of(text)
         if code is None:
@@ -306,7 +309,7 @@ class SecondSteps:
             audit = AuditEntry(
                 INSTALLATION, AuditAction.RECOVERY_CODE_USED, source_of(row, origin), "user", target=str(row.user_id)
             )
-        return await self._context.surely(lambda: self._factors.settle(digest_of(secret), shown, audit=audit))
+        return await self._context.surely(lambda: self._stored_steps.settle(digest_of(secret), shown, audit=audit))
 
     def _use_id(self) -> UUID:
         clock = self._context.clock

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
@@ -16,7 +14,7 @@ from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
-from tickwise.control.people.second_step import SecondStep, SignInParts
+from tickwise.control.people.second_step import SecondStepOf, SignInParts
 from tickwise.control.people.session_opening import BrowserLimits, SessionOpening
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
@@ -37,7 +35,7 @@ class People:
         denials: Denials,
         limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
-        second_step: Callable[[SignInParts], SecondStep],
+        second_step: SecondStepOf,
     ) -> None:
         """`second_step` makes the step after the password of the parts that it shares with it."""
         store, clock = context.store, context.clock

@@ -5,6 +5,7 @@ Invariant: a sign-in by password begins no session before `after_password` has s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from tickwise.control.audit.denials import Denials
@@ -83,3 +84,7 @@ class SecondStep(Protocol):
         """The person who shows a code or a recovery code. Raises `SecondFactorOver`, `SecondFactorWrong`,
         `SignInPaced`."""
         ...
+
+
+SecondStepOf = Callable[[SignInParts], SecondStep]
+"""Makes the step after the password of the parts that it shares with the other ways to sign in."""

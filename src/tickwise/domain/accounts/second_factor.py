@@ -1,4 +1,4 @@
-"""Who needs a second factor besides the password: the setting `second_factor`.
+"""The people who need a second factor besides the password: the setting `second_factor`.
 
     off                          nobody is asked for one, and nobody can enrol one
     offered                      people who enrolled one are asked for it

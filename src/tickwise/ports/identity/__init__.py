@@ -11,7 +11,7 @@ factors     second factors of people, and steps of sign-ins that wait for one
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
-from tickwise.ports.identity.factors import FactorStore
+from tickwise.ports.identity.factors import FactorStepStore, FactorStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -32,6 +32,7 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
+    "FactorStepStore",
     "FactorStore",
     "FoundKey",
     "KeyOrigin",

@@ -110,12 +110,12 @@ class NewStep(NamedTuple):
     generation: int
     """Of the person when it began."""
     challenge: bytes
-    """What a passkey signs."""
+    """The bytes that a passkey signs."""
     seconds: float
     """The step can be settled for so long."""
 
 
-class Step(NamedTuple):
+class FactorStep(NamedTuple):
     """A step that waits."""
 
     purpose: StepPurpose
@@ -127,7 +127,7 @@ class Step(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What settles a step: a code or a signature of a factor, or a recovery code."""
+    """The use that settles a step: a code or a signature of a factor, or a recovery code."""
 
     use_id: UUID
     """Of this use: a repeat with it is the same use."""
@@ -177,7 +177,7 @@ def grows(before: int, after: int) -> bool:
 
 
 class FactorStore(Protocol):
-    """Second factors. All methods may be called again after an `InDoubt`."""
+    """Second factors of people. All methods may be called again after an `InDoubt`."""
 
     async def add(self, factor: NewFactor, *, step: bytes | None = None, audit: AuditEntry | None = None) -> None:
         """Keep it: codes unconfirmed, in place of others that were not confirmed; a passkey confirmed. The same id
@@ -233,6 +233,10 @@ class FactorStore(Protocol):
         """The counter of a passkey fell: it works no more. Again changes nothing."""
         ...
 
+
+class FactorStepStore(Protocol):
+    """Steps that wait for a second factor, and recovery codes. All methods may be called again after an `InDoubt`."""
+
     async def put_recovery(self, user_id: UUID, digests: Sequence[bytes], *, audit: AuditEntry | None = None) -> None:
         """Keep these codes in place of all of before. The same again changes nothing."""
         ...
@@ -246,12 +250,12 @@ class FactorStore(Protocol):
         forgotten."""
         ...
 
-    async def attempt(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def attempt(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         """Count one attempt at a step. None: there is none with this secret and purpose, it is settled or too old, or
         it had `TRIES_MAX` attempts."""
         ...
 
-    async def step(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def step(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         """A step that waits; nothing is counted."""
         ...
 

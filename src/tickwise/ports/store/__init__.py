@@ -16,7 +16,7 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions · factors
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · factors · factor_steps
                                             API keys, tenants, people, custom roles, refresh tokens, cookies
                                             (`ports.identity`)
 
@@ -48,6 +48,7 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    FactorStepStore,
     FactorStore,
     Keys,
     NamespaceStore,
@@ -563,6 +564,8 @@ class Store(Protocol):
     def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def factors(self) -> FactorStore: ...
+    @property
+    def factor_steps(self) -> FactorStepStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

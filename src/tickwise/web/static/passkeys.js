@@ -47,7 +47,7 @@
     const button = form.querySelector("[data-passkey-begin]");
     const place = form.querySelector("[data-passkey-said]");
     const none = form.querySelector("[data-passkey-none]");
-    if (button) button.hidden = !usable;
+    for (const part of form.querySelectorAll("[data-passkey-begin], [data-passkey-only]")) part.hidden = !usable;
     if (none) none.hidden = usable;
     button?.addEventListener("click", () => begin(form, button, place));
   }

@@ -29,7 +29,7 @@ from tickwise.adapters.store.memory.notices.rules import NotificationRules
 from tickwise.adapters.store.memory.observing.status_pages import StatusPages
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
-from tickwise.adapters.store.memory.people.factors import Factors
+from tickwise.adapters.store.memory.people.factors import Factors, FactorSteps
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
@@ -114,7 +114,7 @@ class MemoryStore:
         self.roles = Roles(state)
         self.sessions = Sessions(state)
         self.browser_sessions = BrowserSessions(state)
-        self.factors = Factors(state)
+        self.factors, self.factor_steps = Factors(state), FactorSteps(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
 

@@ -33,7 +33,7 @@ from tickwise.adapters.store.postgres.notices.notices import Notices
 from tickwise.adapters.store.postgres.notices.rules import NotificationRules
 from tickwise.adapters.store.postgres.observing.status_pages import StatusPages
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
-from tickwise.adapters.store.postgres.people.factors import Factors
+from tickwise.adapters.store.postgres.people.factors import Factors, FactorSteps
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.saved_views import SavedViews
@@ -157,7 +157,7 @@ class PostgresStore:
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)
         self.browser_sessions = BrowserSessions(shared)
-        self.factors = Factors(shared)
+        self.factors, self.factor_steps = Factors(shared), FactorSteps(shared)
         self.audit = Audit(shared)
         self.feed = Feed(shared)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -139,8 +140,6 @@ def second_step(session: Session, refused: ProblemError, code: str | None) -> Js
 
 def read_code(prompt: str) -> str:
     """A code that a person types. Raises `click.UsageError` where there is no terminal."""
-    import sys
-
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to type a code on; give it with --code, or use a key.")
     return str(click.prompt(prompt, err=True)).strip()
@@ -148,7 +147,7 @@ def read_code(prompt: str) -> str:
 
 def _draw(picture: Any) -> None:
     """A QR code in the characters of a terminal, beside the result."""
-    picture.terminal(out=click.get_text_stream("stderr"), compact=True)
+    picture.terminal(out=sys.stderr, compact=True)
 
 
 def _found(session: Session, name: str) -> Json:

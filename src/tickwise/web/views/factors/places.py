@@ -54,7 +54,7 @@ def field(visit: Visit, name: str, most: int = SECRET_CHARACTERS_MAX) -> str:
 
 
 def answer_of(visit: Visit) -> str:
-    """What a browser answered about a passkey."""
+    """The answer of a browser about a passkey."""
     return field(visit, "response", RESPONSE_CHARACTERS_MAX + 1)
 
 

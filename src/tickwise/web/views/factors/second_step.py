@@ -87,7 +87,7 @@ async def second_step(visit: Visit) -> Response:
 
 
 async def passkey_options(visit: Visit) -> Response:
-    """What a browser needs to show a passkey in place of a password."""
+    """The options to show a passkey in place of a password."""
     try:
         _check_private(visit)
         found = await visit.control.factor_sign_ins.begin_passkey(sure_place(visit), visit.origin)

@@ -87,7 +87,7 @@ async def confirm_codes(visit: Visit) -> Response:
 
 
 async def begin_passkey(visit: Visit) -> Response:
-    """What the browser needs to make a passkey."""
+    """The options of a new passkey."""
     try:
         begun = await visit.control.factors.begin_passkey(visit.who, _password(visit), sure_place(visit))
     except (Invalid, Conflict, Busy) as refusal:

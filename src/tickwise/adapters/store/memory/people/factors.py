@@ -19,11 +19,11 @@ from tickwise.ports.identity.factors import (
     Factor,
     FactorKind,
     FactorReset,
+    FactorStep,
     NewFactor,
     NewStep,
     RecoveryCodes,
     Shown,
-    Step,
     StepPurpose,
     enrolment_over,
     factors_exhausted,
@@ -32,7 +32,21 @@ from tickwise.ports.identity.factors import (
 )
 
 
-class Factors(Duty):
+class _FactorDuty(Duty):
+    """The ground of both parts."""
+
+    @property
+    def _kept(self) -> FactorRecords:
+        return self._state.second_factors
+
+    def _waiting(self, digest: bytes, purpose: StepPurpose) -> StepRecord | None:
+        found = self._kept.steps.get(digest)
+        if found is None or found.step.purpose is not purpose or found.use_id is not None:
+            return None
+        return found if found.expires_at > self._state.now() else None
+
+
+class Factors(_FactorDuty):
     """`FactorStore` of the port."""
 
     async def add(self, factor: NewFactor, *, step: bytes | None = None, audit: AuditEntry | None = None) -> None:
@@ -147,6 +161,27 @@ class Factors(Duty):
             self._kept.factors[factor_id] = replace(found, suspected_at=self._state.now())
             self._state.audit.write(audit)
 
+    def _of(self, user_id: UUID) -> list[Factor]:
+        return [each for each in self._kept.factors.values() if each.user_id == user_id]
+
+    def _one(self, user_id: UUID, factor_id: UUID) -> Factor | None:
+        found = self._kept.factors.get(factor_id)
+        return None if found is None or found.user_id != user_id else found
+
+    def _enrolment(self, user_id: UUID, digest: bytes) -> StepRecord | None:
+        found = self._waiting(digest, StepPurpose.ENROLMENT)
+        return None if found is None or found.step.user_id != user_id else found
+
+    def _end_enrolments(self, user_id: UUID) -> None:
+        steps = self._kept.steps
+        for digest, each in [*steps.items()]:
+            if (each.step.user_id, each.step.purpose) == (user_id, StepPurpose.ENROLMENT):
+                del steps[digest]
+
+
+class FactorSteps(_FactorDuty):
+    """`FactorStepStore` of the port."""
+
     async def put_recovery(self, user_id: UUID, digests: Sequence[bytes], *, audit: AuditEntry | None = None) -> None:
         if set(self._kept.recovery.get(user_id, {})) == set(digests):
             return
@@ -174,14 +209,14 @@ class Factors(Duty):
         for _, digest in sorted(mine)[OPEN_STEPS_MAX:]:
             del steps[digest]
 
-    async def attempt(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def attempt(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         found = self._waiting(digest, purpose)
         if found is None or found.tries >= TRIES_MAX:
             return None
         found.tries += 1
         return _step(found)
 
-    async def step(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def step(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         found = self._waiting(digest, purpose)
         return None if found is None else _step(found)
 
@@ -197,33 +232,6 @@ class Factors(Duty):
         self._state.audit.write(audit)
         return True
 
-    @property
-    def _kept(self) -> FactorRecords:
-        return self._state.second_factors
-
-    def _of(self, user_id: UUID) -> list[Factor]:
-        return [each for each in self._kept.factors.values() if each.user_id == user_id]
-
-    def _one(self, user_id: UUID, factor_id: UUID) -> Factor | None:
-        found = self._kept.factors.get(factor_id)
-        return None if found is None or found.user_id != user_id else found
-
-    def _enrolment(self, user_id: UUID, digest: bytes) -> StepRecord | None:
-        found = self._waiting(digest, StepPurpose.ENROLMENT)
-        return None if found is None or found.step.user_id != user_id else found
-
-    def _end_enrolments(self, user_id: UUID) -> None:
-        steps = self._kept.steps
-        for digest, each in [*steps.items()]:
-            if (each.step.user_id, each.step.purpose) == (user_id, StepPurpose.ENROLMENT):
-                del steps[digest]
-
-    def _waiting(self, digest: bytes, purpose: StepPurpose) -> StepRecord | None:
-        found = self._kept.steps.get(digest)
-        if found is None or found.step.purpose is not purpose or found.use_id is not None:
-            return None
-        return found if found.expires_at > self._state.now() else None
-
     def _use(self, shown: Shown) -> bool:
         if shown.recovery_digest is not None and shown.user_id is not None:
             code = self._kept.recovery.get(shown.user_id, {}).get(shown.recovery_digest)
@@ -238,6 +246,6 @@ class Factors(Duty):
         return True
 
 
-def _step(record: StepRecord) -> Step:
+def _step(record: StepRecord) -> FactorStep:
     step = record.step
-    return Step(step.purpose, step.user_id, step.generation, step.challenge, record.tries)
+    return FactorStep(step.purpose, step.user_id, step.generation, step.challenge, record.tries)

@@ -22,11 +22,11 @@ from tickwise.ports.identity.factors import (
     Factor,
     FactorKind,
     FactorReset,
+    FactorStep,
     NewFactor,
     NewStep,
     RecoveryCodes,
     Shown,
-    Step,
     StepPurpose,
     enrolment_over,
     factors_exhausted,
@@ -150,6 +150,10 @@ class Factors(Part):
             if await connection.fetchval(statement("factor_suspect"), factor_id) is not None:
                 await write_audit(connection, audit)
 
+
+class FactorSteps(Part):
+    """`FactorStepStore` of the port."""
+
     async def put_recovery(self, user_id: UUID, digests: Sequence[bytes], *, audit: AuditEntry | None = None) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
@@ -174,12 +178,12 @@ class Factors(Part):
             )  # fmt: skip
             await connection.execute(statement("steps_forget"), step.user_id, step.purpose, OPEN_STEPS_MAX)
 
-    async def attempt(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def attempt(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
             return _step(await connection.fetchrow(statement("step_attempt"), digest, purpose, TRIES_MAX))
 
-    async def step(self, digest: bytes, purpose: StepPurpose) -> Step | None:
+    async def step(self, digest: bytes, purpose: StepPurpose) -> FactorStep | None:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             return _step(await connection.fetchrow(statement("step_found"), digest, purpose, TRIES_MAX))
@@ -223,5 +227,5 @@ def _factor(row: Mapping[str, Any]) -> Factor:
     )
 
 
-def _step(row: Mapping[str, Any] | None) -> Step | None:
-    return None if row is None else Step(**{**dict(row), "purpose": StepPurpose(row["purpose"])})
+def _step(row: Mapping[str, Any] | None) -> FactorStep | None:
+    return None if row is None else FactorStep(**{**dict(row), "purpose": StepPurpose(row["purpose"])})

@@ -166,7 +166,7 @@ class SecondFactorsContract(StoreContract):
         assert 1 == await self.used(store, AuditAction.FACTOR_ENROLLED)
 
     async def test_a_factor_has_a_name(self, store: Store, make: Factory) -> None:
-        """The same name again leaves no entry."""
+        """A name that it has already leaves no entry."""
         user = await self.person(store, make)
         passkey = new_passkey(make, user.user_id)
         await store.factors.add(passkey)
@@ -191,12 +191,12 @@ class SecondFactorsContract(StoreContract):
         passkeys = [new_passkey(make, user.user_id, number) for number in range(2)]
         for each in passkeys:
             await store.factors.add(each)
-        await store.factors.put_recovery(user.user_id, [digest(1), digest(2)])
+        await store.factor_steps.put_recovery(user.user_id, [digest(1), digest(2)])
         audit = entry(AuditAction.FACTOR_REMOVED)
         assert await store.factors.remove(user.user_id, passkeys[0].factor_id, audit=audit)
-        assert 2 == (await store.factors.recovery(user.user_id)).left
+        assert 2 == (await store.factor_steps.recovery(user.user_id)).left
         assert await store.factors.remove(user.user_id, passkeys[1].factor_id, audit=audit)
-        assert (0, None) == await store.factors.recovery(user.user_id)
+        assert (0, None) == await store.factor_steps.recovery(user.user_id)
         assert not await store.factors.remove(user.user_id, passkeys[1].factor_id, audit=audit)
         assert 2 == await self.used(store, AuditAction.FACTOR_REMOVED)
 
@@ -205,15 +205,15 @@ class SecondFactorsContract(StoreContract):
         one, other = await self.person(store, make), await self.person(store, make)
         for number, user in enumerate((one, other)):
             await store.factors.add(new_passkey(make, user.user_id, number))
-            await store.factors.put_recovery(user.user_id, [digest(1)])
-            await store.factors.begin(new_step(user.user_id, number))
+            await store.factor_steps.put_recovery(user.user_id, [digest(1)])
+            await store.factor_steps.begin(new_step(user.user_id, number))
         audit = entry(AuditAction.FACTORS_RESET)
         assert 1 == await store.factors.reset(one.user_id, "Root", audit=audit)
         assert 0 == await store.factors.reset(one.user_id, "Root", audit=audit)
         assert [] == list(await store.factors.of(one.user_id))
-        assert 0 == (await store.factors.recovery(one.user_id)).left
-        assert await store.factors.step(digest(0), StepPurpose.SECOND_FACTOR) is None
-        assert await store.factors.step(digest(1), StepPurpose.SECOND_FACTOR) is not None
+        assert 0 == (await store.factor_steps.recovery(one.user_id)).left
+        assert await store.factor_steps.step(digest(0), StepPurpose.SECOND_FACTOR) is None
+        assert await store.factor_steps.step(digest(1), StepPurpose.SECOND_FACTOR) is not None
         assert 1 == len(await store.factors.of(other.user_id))
         assert 1 == await self.used(store, AuditAction.FACTORS_RESET)
         for seen, expected in ((False, "Root"), (True, "Root"), (True, None), (False, None)):
@@ -224,25 +224,25 @@ class SecondFactorsContract(StoreContract):
         """With what it was begun with."""
         user = await self.person(store, make)
         for _ in range(2):
-            await store.factors.begin(new_step(user.user_id))
-        await store.factors.begin(new_step(None, 2, purpose=StepPurpose.PASSKEY))
-        step = await store.factors.step(digest(1), StepPurpose.SECOND_FACTOR)
+            await store.factor_steps.begin(new_step(user.user_id))
+        await store.factor_steps.begin(new_step(None, 2, purpose=StepPurpose.PASSKEY))
+        step = await store.factor_steps.step(digest(1), StepPurpose.SECOND_FACTOR)
         assert (StepPurpose.SECOND_FACTOR, user.user_id, 1, b"challenge", 0) == step
-        assert await store.factors.step(digest(1), StepPurpose.ENROLMENT) is None
-        assert await store.factors.attempt(digest(1), StepPurpose.PASSKEY) is None
-        alone = await store.factors.attempt(digest(2), StepPurpose.PASSKEY)
+        assert await store.factor_steps.step(digest(1), StepPurpose.ENROLMENT) is None
+        assert await store.factor_steps.attempt(digest(1), StepPurpose.PASSKEY) is None
+        alone = await store.factor_steps.attempt(digest(2), StepPurpose.PASSKEY)
         assert alone is not None
         assert (None, 1) == (alone.user_id, alone.tries)
         await self.shift(store, 301.0)
-        assert await store.factors.step(digest(1), StepPurpose.SECOND_FACTOR) is None
-        assert await store.factors.attempt(digest(1), StepPurpose.SECOND_FACTOR) is None
-        assert not await store.factors.settle(digest(1), Shown(make.identifier(), make.identifier(), 1))
+        assert await store.factor_steps.step(digest(1), StepPurpose.SECOND_FACTOR) is None
+        assert await store.factor_steps.attempt(digest(1), StepPurpose.SECOND_FACTOR) is None
+        assert not await store.factor_steps.settle(digest(1), Shown(make.identifier(), make.identifier(), 1))
 
     async def test_a_step_has_so_many_attempts(self, store: Store, make: Factory) -> None:
         """Also if they come at once."""
         user = await self.person(store, make)
-        await store.factors.begin(new_step(user.user_id))
-        tries = [store.factors.attempt(digest(1), StepPurpose.SECOND_FACTOR) for _ in range(TRIES_MAX + 3)]
+        await store.factor_steps.begin(new_step(user.user_id))
+        tries = [store.factor_steps.attempt(digest(1), StepPurpose.SECOND_FACTOR) for _ in range(TRIES_MAX + 3)]
         found = await asyncio.gather(*tries)
         assert TRIES_MAX == sum(each is not None for each in found)
 
@@ -250,8 +250,8 @@ class SecondFactorsContract(StoreContract):
         """The oldest ends."""
         user = await self.person(store, make)
         for number in range(OPEN_STEPS_MAX + 1):
-            await store.factors.begin(new_step(user.user_id, number, seconds=300.0 + number))
-        found = [await store.factors.step(digest(number), StepPurpose.SECOND_FACTOR) for number in range(3)]
+            await store.factor_steps.begin(new_step(user.user_id, number, seconds=300.0 + number))
+        found = [await store.factor_steps.step(digest(number), StepPurpose.SECOND_FACTOR) for number in range(3)]
         assert [True, False, False] == [each is None for each in found]
 
     async def test_a_step_is_settled_once_and_its_code_works_once(self, store: Store, make: Factory) -> None:
@@ -262,18 +262,18 @@ class SecondFactorsContract(StoreContract):
         await store.factors.add(codes)
         await store.factors.confirm(user.user_id, codes.factor_id, 100)
         for number in (1, 2, 3):
-            await store.factors.begin(new_step(user.user_id, number))
+            await store.factor_steps.begin(new_step(user.user_id, number))
         use = Shown(make.identifier(), codes.factor_id, 101)
-        assert await store.factors.settle(digest(1), use)
-        assert await store.factors.settle(digest(1), use)
-        assert not await store.factors.settle(digest(1), Shown(make.identifier(), codes.factor_id, 102))
-        assert await store.factors.attempt(digest(1), StepPurpose.SECOND_FACTOR) is None
+        assert await store.factor_steps.settle(digest(1), use)
+        assert await store.factor_steps.settle(digest(1), use)
+        assert not await store.factor_steps.settle(digest(1), Shown(make.identifier(), codes.factor_id, 102))
+        assert await store.factor_steps.attempt(digest(1), StepPurpose.SECOND_FACTOR) is None
         for counter in (101, 100):
-            assert not await store.factors.settle(digest(2), Shown(make.identifier(), codes.factor_id, counter))
-        assert await store.factors.step(digest(2), StepPurpose.SECOND_FACTOR) is not None
+            assert not await store.factor_steps.settle(digest(2), Shown(make.identifier(), codes.factor_id, counter))
+        assert await store.factor_steps.step(digest(2), StepPurpose.SECOND_FACTOR) is not None
         uses = [Shown(make.identifier(), codes.factor_id, 103) for _ in (2, 3)]
         both = await asyncio.gather(
-            *(store.factors.settle(digest(n), each) for n, each in zip((2, 3), uses, strict=True))
+            *(store.factor_steps.settle(digest(n), each) for n, each in zip((2, 3), uses, strict=True))
         )
         assert [False, True] == sorted(both)
 
@@ -288,9 +288,9 @@ class SecondFactorsContract(StoreContract):
         await store.factors.remove(user.user_id, removed.factor_id)
         for _ in range(2):
             await store.factors.suspect(copied.factor_id, audit=entry(AuditAction.FACTOR_SUSPECTED))
-        await store.factors.begin(new_step(user.user_id))
+        await store.factor_steps.begin(new_step(user.user_id))
         for factor in (codes, removed, copied):
-            assert not await store.factors.settle(digest(1), Shown(make.identifier(), factor.factor_id, 900))
+            assert not await store.factor_steps.settle(digest(1), Shown(make.identifier(), factor.factor_id, 900))
         found = {each.factor_id: each for each in await store.factors.of(user.user_id)}
         assert found[copied.factor_id].suspected_at is not None
         assert 1 == await self.used(store, AuditAction.FACTOR_SUSPECTED)
@@ -301,11 +301,11 @@ class SecondFactorsContract(StoreContract):
         synced, counted = new_passkey(make, user.user_id, 1, counter=0), new_passkey(make, user.user_id, 2)
         for number, factor in ((1, synced), (2, synced), (3, counted)):
             await store.factors.add(factor)
-            await store.factors.begin(new_step(user.user_id, number))
-        assert await store.factors.settle(digest(1), Shown(make.identifier(), synced.factor_id, 0))
-        assert await store.factors.settle(digest(2), Shown(make.identifier(), synced.factor_id, 0))
-        assert not await store.factors.settle(digest(3), Shown(make.identifier(), counted.factor_id, 0))
-        assert await store.factors.settle(digest(3), Shown(make.identifier(), counted.factor_id, 8))
+            await store.factor_steps.begin(new_step(user.user_id, number))
+        assert await store.factor_steps.settle(digest(1), Shown(make.identifier(), synced.factor_id, 0))
+        assert await store.factor_steps.settle(digest(2), Shown(make.identifier(), synced.factor_id, 0))
+        assert not await store.factor_steps.settle(digest(3), Shown(make.identifier(), counted.factor_id, 0))
+        assert await store.factor_steps.settle(digest(3), Shown(make.identifier(), counted.factor_id, 8))
 
     async def test_a_recovery_code_works_once_for_its_person(self, store: Store, make: Factory) -> None:
         """New ones end those of before; the use is on record."""
@@ -314,22 +314,22 @@ class SecondFactorsContract(StoreContract):
             await store.factors.add(new_passkey(make, user.user_id, 1 if user is one else 2))
         for _ in range(2):
             audit = entry(AuditAction.RECOVERY_CODES_MADE)
-            await store.factors.put_recovery(one.user_id, [digest(10), digest(11)], audit=audit)
+            await store.factor_steps.put_recovery(one.user_id, [digest(10), digest(11)], audit=audit)
         for number in (1, 2, 3):
-            await store.factors.begin(new_step(one.user_id, number))
-        await store.factors.begin(new_step(other.user_id, 4))
+            await store.factor_steps.begin(new_step(one.user_id, number))
+        await store.factor_steps.begin(new_step(other.user_id, 4))
         audit = entry(AuditAction.RECOVERY_CODE_USED)
 
         def shown(number: int, user: UserRow = one) -> Shown:
             return Shown(make.identifier(), recovery_digest=digest(number), user_id=user.user_id)
 
-        assert not await store.factors.settle(digest(4), shown(10, other), audit=audit)
-        assert await store.factors.settle(digest(1), shown(10), audit=audit)
-        assert not await store.factors.settle(digest(2), shown(10), audit=audit)
-        assert 1 == (await store.factors.recovery(one.user_id)).left
-        await store.factors.put_recovery(one.user_id, [digest(20)])
-        assert not await store.factors.settle(digest(2), shown(11), audit=audit)
-        assert await store.factors.settle(digest(3), shown(20), audit=audit)
+        assert not await store.factor_steps.settle(digest(4), shown(10, other), audit=audit)
+        assert await store.factor_steps.settle(digest(1), shown(10), audit=audit)
+        assert not await store.factor_steps.settle(digest(2), shown(10), audit=audit)
+        assert 1 == (await store.factor_steps.recovery(one.user_id)).left
+        await store.factor_steps.put_recovery(one.user_id, [digest(20)])
+        assert not await store.factor_steps.settle(digest(2), shown(11), audit=audit)
+        assert await store.factor_steps.settle(digest(3), shown(20), audit=audit)
         assert 2 == await self.used(store, AuditAction.RECOVERY_CODE_USED)
         assert 1 == await self.used(store, AuditAction.RECOVERY_CODES_MADE)
 
@@ -340,7 +340,7 @@ class SecondFactorsContract(StoreContract):
         """Else a password alone would go on to enrol another one. A sign-in enrols one factor."""
         user = await self.person(store, make)
         for number in (1, 2):
-            await store.factors.begin(new_step(user.user_id, number, purpose=StepPurpose.ENROLMENT))
+            await store.factor_steps.begin(new_step(user.user_id, number, purpose=StepPurpose.ENROLMENT))
         if kind is FactorKind.TOTP:
             codes = new_codes(make, user.user_id)
             await store.factors.add(codes)
@@ -352,7 +352,7 @@ class SecondFactorsContract(StoreContract):
             for _ in range(2):
                 await store.factors.add(passkey, step=digest(1))
         for number in (1, 2):
-            assert await store.factors.step(digest(number), StepPurpose.ENROLMENT) is None
+            assert await store.factor_steps.step(digest(number), StepPurpose.ENROLMENT) is None
         later = new_codes(make, user.user_id)
         await store.factors.add(later)
         assert not await store.factors.confirm(user.user_id, later.factor_id, 1, step=digest(2))
