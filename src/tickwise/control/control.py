@@ -114,8 +114,7 @@ class Control:
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
-        self.jobs = JobService(context, changes)
-        self.schedules = ScheduleService(context)
+        self.jobs, self.schedules = JobService(context, changes), ScheduleService(context)
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)

@@ -73,10 +73,10 @@ from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
-from tickwise.wiring.secret_keys.secrets_key import make_sealer
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
+from tickwise.wiring.secret_keys.secrets_key import make_sealer
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 
