@@ -101,6 +101,7 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.factors import SecondFactorsContract
 from tickwise.testing.contracts.store.people.identities import IdentitiesContract
 from tickwise.testing.contracts.store.people.identity_keys import IdentityKeysContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
@@ -332,6 +333,10 @@ class TestSavedViews(Backend, SavedViewsContract):
 
 
 class TestIdentityKeys(Backend, IdentityKeysContract):
+    pass
+
+
+class TestSecondFactors(Backend, SecondFactorsContract):
     pass
 
 

@@ -16,6 +16,7 @@ from tests.mutants.identity import IDENTITY
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
+from tests.mutants.second_factors import SECOND_FACTORS
 from tests.mutants.secrets import SECRETS
 from tests.mutants.sign_in import SIGN_IN
 from tests.mutants.signals import SIGNALS
@@ -735,6 +736,7 @@ MUTANTS: Final = (
     *SECRETS,
     *SIGNALS,
     *SIGN_IN,
+    *SECOND_FACTORS,
     *HTTP_CALLS,
     *IDENTITY,
     *NOTICES,

@@ -71,13 +71,21 @@ ABOUT: Final[dict[str, str]] = {
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
             "getUser", "changeUser", "resetPassword", "listIdentities", "linkIdentity", "unlinkIdentities",
+            "listUserSecondFactors", "resetSecondFactors",
             "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
             "describe", "metrics", "healthDetails", "listIdentityKeys", "rotateIdentityKey",
         ),
         NO_JOB,
     ),
     "moveJob": WHOLE_JOB,
-    **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
+    **dict.fromkeys(
+        (
+            "changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey",
+            "listSecondFactors", "beginSecondFactor", "confirmSecondFactor", "renameSecondFactor", "removeSecondFactor",
+            "createRecoveryCodes",
+        ),
+        CALLER,
+    ),
     **dict.fromkeys(
         (
             "registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet",

@@ -32,6 +32,7 @@ from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
 from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.sso.rules import SsoConfig
+from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -134,6 +135,7 @@ async def world(
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
     issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
+    second_factor: FactorPolicy | None = None,
     sealer: EnvelopeSealer | None = None,
     sso: SsoConfig | None = None,
     password_sign_in: PasswordSignIn = PasswordSignIn.ON,
@@ -168,6 +170,7 @@ async def world(
             membership=membership,
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
+            second_factor=second_factor,
             settings=settings,
             issuer=(issuer or usual_issuer)(store, clock),
             sso=sso,

@@ -90,7 +90,12 @@ PROVIDER = {
     "TICKWISE_OIDC_ISSUER": "https://sso.example.com", "TICKWISE_OIDC_CLIENT_ID": "tickwise",
     "TICKWISE_PUBLIC_URL": "https://tickwise.example.com",
 }  # fmt: skip
-FORMS = {"memory": "8GB", "oidc_issuer": "https://sso.example.com", "oidc_roles": "dev=viewer"}
+FORMS = {
+    "memory": "8GB",
+    "oidc_issuer": "https://sso.example.com",
+    "oidc_roles": "dev=viewer",
+    "second_factor": "required:admin",
+}
 """A value of settings that take no other text."""
 
 

@@ -184,6 +184,9 @@ class AsyncCalls(AsyncFrame):
             "announcement.removed",
             "audit.exported",
             "auth.denied",
+            "auth.factor_refused",
+            "auth.factor_suspected",
+            "auth.recovery_code_used",
             "auth.sign_in_failed",
             "auth.signed_in",
             "auth.signed_out",
@@ -248,9 +251,14 @@ class AsyncCalls(AsyncFrame):
             "user.changed",
             "user.identity_linked",
             "user.identity_unlinked",
+            "user.factor_enrolled",
+            "user.factor_removed",
+            "user.factor_renamed",
+            "user.factors_reset",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
+            "user.recovery_codes_made",
             "user.registered",
             "view.removed",
             "view.saved",
@@ -294,6 +302,9 @@ class AsyncCalls(AsyncFrame):
             "announcement.removed",
             "audit.exported",
             "auth.denied",
+            "auth.factor_refused",
+            "auth.factor_suspected",
+            "auth.recovery_code_used",
             "auth.sign_in_failed",
             "auth.signed_in",
             "auth.signed_out",
@@ -358,9 +369,14 @@ class AsyncCalls(AsyncFrame):
             "user.changed",
             "user.identity_linked",
             "user.identity_unlinked",
+            "user.factor_enrolled",
+            "user.factor_removed",
+            "user.factor_renamed",
+            "user.factors_reset",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
+            "user.recovery_codes_made",
             "user.registered",
             "view.removed",
             "view.saved",
@@ -433,9 +449,49 @@ class AsyncCalls(AsyncFrame):
         ).body
         return answer
 
+    async def create_recovery_codes(self, body: types.OwnPasswordBody) -> types.RecoveryCodesView:
+        """Make ten recovery codes, told this once. Those of before work no more. It asks for the present password.
+        Each code stands in for a second factor once."""
+        answer: types.RecoveryCodesView = (await self.request("POST", "/auth/recovery-codes", body=body)).body
+        return answer
+
     async def revoke_token(self, body: types.RevokeBody) -> types.RevokedView:
         """End the session of a refresh token. A token that is not known is no error."""
         answer: types.RevokedView = (await self.request("POST", "/auth/revoke", body=body)).body
+        return answer
+
+    async def list_second_factors(self) -> types.OwnFactorsView:
+        """The second factors of the person who asks."""
+        answer: types.OwnFactorsView = (await self.request("GET", "/auth/second-factors")).body
+        return answer
+
+    async def begin_second_factor(self, body: types.CodesBody) -> types.CodesEnrolmentView:
+        """Begin to enrol an app with codes (TOTP): the answer has its seed, told this once. It asks for the present
+        password, and works once its first code is confirmed, within 30 minutes. Passkeys are enrolled in the pages."""
+        answer: types.CodesEnrolmentView = (await self.request("POST", "/auth/second-factors", body=body)).body
+        return answer
+
+    async def rename_second_factor(self, factor_id: str, body: types.FactorChangeBody) -> types.OwnFactorsView:
+        """Give a second factor another name. It asks for the present password."""
+        answer: types.OwnFactorsView = (
+            await self.request("PATCH", f"/auth/second-factors/{safe(factor_id)}", body=body)
+        ).body
+        return answer
+
+    async def confirm_second_factor(self, factor_id: str, body: types.CodeBody) -> types.RecoveryCodesView:
+        """Confirm an app by its first code. The first factor ends all sessions of the person. With the first factor
+        the answer has ten recovery codes, told this once: sign in again with the password and a code."""
+        answer: types.RecoveryCodesView = (
+            await self.request("POST", f"/auth/second-factors/{safe(factor_id)}/confirm", body=body)
+        ).body
+        return answer
+
+    async def remove_second_factor(self, factor_id: str, body: types.OwnPasswordBody) -> types.OwnFactorsView:
+        """Remove a second factor. It asks for the present password. The last one of a person whose role requires one
+        stays. With the last one, the recovery codes go too."""
+        answer: types.OwnFactorsView = (
+            await self.request("POST", f"/auth/second-factors/{safe(factor_id)}/remove", body=body)
+        ).body
         return answer
 
     async def end_sessions(self) -> types.RevokedView:
@@ -445,7 +501,10 @@ class AsyncCalls(AsyncFrame):
 
     async def create_token(self, body: types.TokenBody) -> types.TokenView:
         """A token that works for ten minutes, for a password, a refresh token or a key. Use it as `Authorization:
-        Bearer`. A refresh token works once; shown again, it ends its session, because one of two has a stolen one."""
+        Bearer`. A refresh token works once; shown again, it ends its session, because one of two has a stolen one. A
+        person with a second factor gets the problem `second_factor_required` for a right password, with a
+        `challenge` that works for five minutes: send it with `grant_type` `second_factor` and a `code`. Keys and
+        refresh tokens are not asked for one."""
         answer: types.TokenView = (await self.request("POST", "/auth/token", body=body)).body
         return answer
 
@@ -1817,6 +1876,17 @@ class AsyncCalls(AsyncFrame):
     async def reset_password(self, user_id: str) -> types.LinkView:
         """Make a link with which a person chooses another password. Links of before work no more."""
         answer: types.LinkView = (await self.request("POST", f"/users/{safe(user_id)}/reset")).body
+        return answer
+
+    async def list_user_second_factors(self, user_id: str) -> list[types.FactorView]:
+        """The second factors of a person."""
+        answer: list[types.FactorView] = (await self.request("GET", f"/users/{safe(user_id)}/second-factors")).body
+        return answer
+
+    async def reset_second_factors(self, user_id: str) -> types.FactorsRemovedView:
+        """Remove all second factors and recovery codes of a person, who has lost them. All sessions end. The person
+        is told at the next sign-in to the pages. A role that requires a second factor has the person enrol one then."""
+        answer: types.FactorsRemovedView = (await self.request("DELETE", f"/users/{safe(user_id)}/second-factors")).body
         return answer
 
     def list_windows(self, *, limit: int | None = None) -> AsyncIterator[types.WindowItem]:

@@ -613,6 +613,34 @@ class ClockChangesView(TypedDict):
     """For times that the clock shows twice."""
 
 
+class CodeBody(TypedDict):
+    """The first code of an app."""
+
+    code: str
+
+
+class _CodesBodyRequired(TypedDict):
+    password: str
+    """The present one."""
+
+
+class CodesBody(_CodesBodyRequired, total=False):
+    """The enrolment of an app with codes."""
+
+    name: str
+    """A name for the app, such as `phone`."""
+
+
+class CodesEnrolmentView(TypedDict):
+    """A new app with codes, which waits for its first code."""
+
+    factor_id: str
+    seed_secret: str
+    """In base32, to type into the app; told this once."""
+    otpauth_link: str
+    """The `otpauth:` address for a QR code; told this once."""
+
+
 class _ComponentBodyRequired(TypedDict):
     name: str
     """Public; unique on the page."""
@@ -926,6 +954,35 @@ class ExplanationView(TypedDict):
     causes: list[CauseView]
     conditions: list[ConditionView]
     """Of a run that waits, and of a job at present: each condition for the start, met or not. Else empty."""
+
+
+class FactorChangeBody(TypedDict):
+    """Another name for a factor."""
+
+    password: str
+    """The present one."""
+    name: str
+
+
+class FactorView(TypedDict):
+    """A second factor."""
+
+    factor_id: str
+    kind: str
+    """`totp` (an app with codes) or `passkey`."""
+    name: str
+    place: str | None
+    """The host of a passkey."""
+    created_at: str
+    used_at: str | None
+    suspected_at: str | None
+    """Of a passkey: its counter fell, so there may be a copy of it. It works no more."""
+
+
+class FactorsRemovedView(TypedDict):
+    """The number of the second factors that were removed."""
+
+    removed: int
 
 
 class FailuresOfBody(TypedDict):
@@ -2230,6 +2287,21 @@ class OperationView(TypedDict):
     ended_at: str | None
 
 
+class OwnFactorsView(TypedDict):
+    """The second factors of the caller."""
+
+    factors: list[FactorView]
+    recovery_codes_left: int
+    required: bool
+    """A role of the caller requires one."""
+
+
+class OwnPasswordBody(TypedDict):
+    """The present password of the caller."""
+
+    password: str
+
+
 class PartDetails(TypedDict):
     """The status of one part, with its reason."""
 
@@ -2347,6 +2419,12 @@ class Problem(_ProblemRequired, total=False):
     request_id: str | None
     results: list[ResultView] | None
     """Of an atomic batch: what is wrong with which job."""
+    challenge: str | None
+    """Of a right password that is not enough: the secret of the second step, for `grant_type=second_factor`."""
+    factors: list[str] | None
+    """The kinds of second factors that the person can show: `totp`, `passkey` (in the pages), `recovery_code`."""
+    expires_in: int | None
+    """The seconds for which the challenge works."""
 
 
 class ProgressView(TypedDict):
@@ -2502,6 +2580,13 @@ class RateView(TypedDict):
     per_seconds: float
     key: str
     """As in `concurrency`."""
+
+
+class RecoveryCodesView(TypedDict):
+    """Recovery codes, told this once."""
+
+    recovery_codes: list[str]
+    """Empty: those of before work on."""
 
 
 class _RecurringBodyRequired(TypedDict):
@@ -3372,7 +3457,7 @@ class TimeLineEntry(TypedDict):
 
 
 class _TokenBodyRequired(TypedDict):
-    grant_type: Literal["api_key", "password", "refresh_token"]
+    grant_type: Literal["api_key", "password", "refresh_token", "second_factor"]
 
 
 class TokenBody(_TokenBodyRequired, total=False):
@@ -3381,6 +3466,10 @@ class TokenBody(_TokenBodyRequired, total=False):
     username: str
     """The name or the e-mail."""
     password: str
+    challenge: str
+    """Of the problem `second_factor_required`, which answers a right password."""
+    code: str
+    """Of an app, or a recovery code."""
     refresh_token: str
     api_key: str
     scope: str

@@ -146,7 +146,7 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
 }
 _SENT: Final = ("Content-Encoding", "Vary")
 _PACE: Final = ("RateLimit-Policy", "RateLimit")
-_REFUSAL_HEADERS: Final = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+_REFUSAL_HEADERS: Final = {401: ("WWW-Authenticate", "Cache-Control"), 429: ("Retry-After",), 503: ("Retry-After",)}
 REFUSALS: Final[dict[int, str]] = {
     400: "Malformed", 401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 406: "NotAcceptable", 409: "Conflict",
     412: "VersionConflict", 413: "TooLarge", 415: "WrongMediaType", 421: "NotServedHere", 422: "Invalid",

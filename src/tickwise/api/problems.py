@@ -24,6 +24,7 @@ from tickwise.domain.errors import (
     Malformed,
     NotFound,
     Refused,
+    SecondFactorRequired,
     StoreUnavailable,
     TickwiseError,
     TooLarge,
@@ -295,6 +296,12 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     request_id: str | None = None
     results: list[ResultView] | None = None
     """Of an atomic batch: what is wrong with which job."""
+    challenge: str | None = None
+    """Of a right password that is not enough: the secret of the second step, for `grant_type=second_factor`."""
+    factors: list[str] | None = None
+    """The kinds of second factors that the person can show: `totp`, `passkey` (in the pages), `recovery_code`."""
+    expires_in: int | None = None
+    """The seconds for which the challenge works."""
 
 
 class ResultView(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -333,12 +340,17 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         request_id=request_id,
         results=failure.results if isinstance(failure, BatchRefused) else None,
     )
+    if isinstance(failure, SecondFactorRequired):
+        problem.challenge, problem.factors = failure.challenge, list(failure.factors)
+        problem.expires_in = failure.expires_in
     return problem, _headers(failure)
 
 
 def _headers(failure: TickwiseError) -> Headers:
     if isinstance(failure, Unavailable):
         return [(b"retry-after", str(max(1, math.ceil(failure.retry_after_seconds))).encode())]
+    if isinstance(failure, SecondFactorRequired):
+        return [(b"www-authenticate", b'Bearer realm="tickwise"'), (b"cache-control", b"no-store")]
     if isinstance(failure, Unauthenticated):
         return [(b"www-authenticate", b'Bearer realm="tickwise"')]
     if isinstance(failure, MethodNotAllowed):

@@ -184,6 +184,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
+        "second-factors": CommandEntry(
+            "access.second_factors",
+            "second_factors",
+            "Enrol, list and remove your second factors. Passkeys are made in the pages, under Security.",
+        ),
         "secrets": CommandEntry(
             "secrets", "secrets", "Set, list and remove secrets, and rotate the key that encrypts them."
         ),

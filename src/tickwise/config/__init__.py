@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tickwise.config.described import Described, Setting, allowed, shown_value
+from tickwise.config.factors import FactorSettings
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.identity import IdentitySettings
@@ -66,7 +67,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, SecretSettings, IdentitySettings, OidcSettings):
+class Settings(ScriptSettings, SecretSettings, IdentitySettings, OidcSettings, FactorSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from tickwise.control.audit.denials import Denials
 from tickwise.control.audit.service import AuditService
@@ -15,6 +16,7 @@ from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
+from tickwise.control.factors.assembly import SecondFactors
 from tickwise.control.identity.service import IdentityService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -37,9 +39,10 @@ from tickwise.control.observing.analytics import AnalyticsService
 from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
-from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.people import People
+from tickwise.control.people.second_step import SecondStepOf
+from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -56,6 +59,7 @@ from tickwise.control.secrets.service import SecretService
 from tickwise.control.stops.service import StopService
 from tickwise.control.tasks import MAX_SOURCE_BYTES, TaskCheck, TaskService
 from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
+from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
@@ -96,6 +100,7 @@ class Control:
         bootstrap_key: str | None = None,
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
+        second_factor: FactorPolicy | None = None,
         settings: Sequence[SettingInForce] = (),
         issuer: TokenIssuer | None = None,
         sso: SsoConfig | None = None,
@@ -108,7 +113,8 @@ class Control:
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `issuer` signs
-        identity tokens. `sso`: the provider that signs people in. `password_sign_in`: who signs in with a password."""
+        identity tokens. `sso`: the provider that signs people in. `password_sign_in`: who signs in with a password.
+        `second_factor`: who needs one."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(
             kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
@@ -129,12 +135,11 @@ class Control:
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(
+        known = (
             context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
             password_sign_in,
         )  # fmt: skip
-        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
-        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        people = self._begin_people(partial(People, *known), SecondFactors(context, second_factor or FactorPolicy()))
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
@@ -163,6 +168,13 @@ class Control:
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
         self.explain, self.stops = ExplainService(context, declarations), StopService(context)
+
+    def _begin_people(self, make: Callable[[SecondStepOf], People], second: SecondFactors) -> People:
+        """The services of people and of their second factors."""
+        people = self._people = make(second.assemble)
+        self.factors, self.factor_sign_ins, self.browsers = second.service, second.sign_ins, people.browsers
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        return people
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -31,9 +31,11 @@ SAFE: Final = frozenset({"GET", "HEAD"})
 class Transport:
     """Judges requests by the way that they came."""
 
-    def __init__(self, *, tls_at_proxy: bool = False) -> None:
-        """`tls_at_proxy`: a proxy speaks TLS with browsers, and the way from it is private."""
+    def __init__(self, *, tls_at_proxy: bool = False, public_url: str | None = None) -> None:
+        """`tls_at_proxy`: a proxy speaks TLS with browsers, and the way from it is private. `public_url`: the address
+        under which people reach the pages; None: that of each request."""
         self._tls_at_proxy = tls_at_proxy
+        self._public_url = public_url
 
     def is_private(self, request: Request) -> bool:
         """Check whether a cookie may travel: under TLS, or on the machine itself."""
@@ -41,6 +43,15 @@ class Transport:
             return True
         client = request.client
         return client is not None and is_loopback(client.host) and is_local_name(request.headers.get("host", ""))
+
+    def origin(self, request: Request) -> str:
+        """The origin of the pages as the browser knows it: of the public address, unless a browser of the machine
+        itself asks by a name of that; else of the request."""
+        host = request.headers.get("host", "")
+        public = urlsplit(self._public_url or "")
+        if public.netloc and not is_local_name(host):
+            return _origin(public.scheme, public.netloc)
+        return _origin("https" if self._tls_at_proxy else request.url.scheme, host)
 
     def check_form(self, request: Request) -> None:
         """Raises `Forbidden` for a request that changes something and does not come from a page of ours."""
@@ -74,6 +85,12 @@ def is_host(host: str) -> bool:
         return urlsplit(f"//{host}/").netloc == host and urlsplit(f"//{host}").port != 0
     except ValueError:
         return False
+
+
+def _origin(scheme: str, place: str) -> str:
+    """An origin as browsers write it: without the usual port (RFC 6454, section 6.2)."""
+    usual = ":443" if scheme == "https" else ":80"
+    return f"{scheme}://{place.lower().removesuffix(usual)}"
 
 
 def _place_of(origin: str) -> str | None:

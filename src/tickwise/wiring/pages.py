@@ -101,7 +101,7 @@ def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: Client
         address=addresses.of,
         paces=_Paces(pacer, control),
         answered=answered,
-        transport=Transport(tls_at_proxy=settings.tls_ends_at == "proxy"),
+        transport=Transport(tls_at_proxy=settings.tls_ends_at == "proxy", public_url=settings.public_url),
         local_folder=_local_folder(settings),
     )
     return Pages(control, clock, config)

@@ -37,12 +37,13 @@ from tickwise.control.context import ControlContext
 from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
-from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
+from tickwise.domain.accounts.second_factor import read_second_factor
 from tickwise.domain.errors import Misconfigured, StoreUnavailable, TickwiseError, Unavailable
 from tickwise.domain.rules.capacities import read_resources, read_size
 from tickwise.domain.rules.confinement import Isolation
@@ -350,6 +351,7 @@ def _control(runtime: Runtime, sso: SsoConfig | None) -> Control:
         browser_limits=BrowserLimits(
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
+        second_factor=read_second_factor(settings.second_factor),
         settings=settings_in_force(settings),
         issuer=runtime.issuer,
         sso=sso,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+import pyotp
 import pytest
 
 from tests.support.alerts import opened
@@ -22,6 +23,7 @@ from tickwise.domain.lifecycle import RunState
 from tickwise.domain.notices.rules import NoticeState
 from tickwise.domain.retry import UNKNOWN_OUTCOME
 from tickwise.ports.audit import AuditQuery, AuditRow
+from tickwise.ports.identity.factors import FactorKind, NewFactor
 from tickwise.ports.store.notices import SettledNotice
 from tickwise.roles.scheduler.error_folding import ErrorFolding
 
@@ -216,6 +218,32 @@ async def _session(here: Scene) -> dict[str, str]:
     return {"token": (await signed_in(here.world, "Eve"))["refresh_token"]}
 
 
+async def _begun(here: Scene) -> dict[str, str]:
+    """An app of the person who asks, which waits for its first code."""
+    (user_id,) = here.world.store.state.people
+    row = await here.world.store.users.get(user_id)
+    assert row is not None
+    begun = await here.world.control.factors._enrolments.begin_codes(row, None, "h")
+    return {"factor_id": str(begun.factor_id), "code": pyotp.TOTP(begun.seed).at(here.clock.now())}
+
+
+async def _passkey(here: Scene) -> dict[str, str]:
+    """A passkey of the person who asks."""
+    (user_id,) = here.world.store.state.people
+    factor_id = uuid4()
+    await here.world.store.factors.add(
+        NewFactor(
+            factor_id=factor_id, user_id=user_id, kind=FactorKind.PASSKEY, name="key", secret=b"", credential_id=b"1"
+        )
+    )
+    return {"factor_id": str(factor_id), "user_id": str(user_id)}
+
+
+async def _passkey_of_eve(here: Scene) -> dict[str, str]:
+    await _user(here)
+    return await _passkey(here)
+
+
 async def _signing_in(here: Scene) -> dict[str, str]:
     await here.ask("POST", "/users", 201, {**USER, "name": "Eve"})
     return {}
@@ -339,9 +367,17 @@ CHANGES: Final[dict[str, Change]] = {
     "revokeToken": Change(AuditAction.SIGNED_OUT, {"token": "{token}"}, _session),
     "endSessions": Change(AuditAction.SIGNED_OUT, None, as_person=True),
     "createSessionLink": Change(AuditAction.TOKEN_MADE),
+    "confirmSecondFactor": Change(AuditAction.FACTOR_ENROLLED, {"code": "{code}"}, _begun, as_person=True),
+    "renameSecondFactor": Change(
+        AuditAction.FACTOR_RENAMED, {"password": PASSWORD, "name": "blue"}, _passkey, as_person=True
+    ),
+    "removeSecondFactor": Change(AuditAction.FACTOR_REMOVED, {"password": PASSWORD}, _passkey, as_person=True),
+    "createRecoveryCodes": Change(AuditAction.RECOVERY_CODES_MADE, {"password": PASSWORD}, _passkey, as_person=True),
+    "resetSecondFactors": Change(AuditAction.FACTORS_RESET, None, _passkey_of_eve),
 }
 
 ELSEWHERE: Final = {
+    "beginSecondFactor": "what waits for its first code changes nothing: `confirmSecondFactor`",
     "registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`",
     "providerLogout": "there is no provider here: `test_a_logout_at_the_provider_ends_the_session_here`",
 }
@@ -362,11 +398,11 @@ async def test_each_change_leaves_an_entry(name: str) -> None:
     [endpoint] = [each for each in RESOURCES if each.name == name]
     async with scene() as here:
         await here.world.control.bearers.sign_with(signing_key())
-        ids = {} if change.prepare is None else await change.prepare(here)
         headers = {"X-Request-Id": "the-request"}
         if change.as_person:
             await here.ask("POST", "/users", 201, USER)
             headers["Authorization"] = f"Bearer {(await signed_in(here.world, 'Ada'))['access_token']}"
+        ids = {} if change.prepare is None else await change.prepare(here)
         before = await entries(here)
         body = change.body
         if isinstance(body, dict):

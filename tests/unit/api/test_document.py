@@ -241,6 +241,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
     # (`test_job_moves.py`).
     people = {"UserChangeBody", "RegisterBody", "LinkUseBody", "PasswordBody", "TokenBody", "RolePermissionsBody"}
     people |= {"IdentityBody", "LogoutTokenBody"}
+    people |= {"CodesBody", "CodeBody", "FactorChangeBody", "OwnPasswordBody"}
     others = {
         "ErrorResolveBody",
         "ErrorIgnoreBody",

@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
+import pyotp
 import pytest
 import pytest_asyncio
 
 from tests.support.app import ADMIN_KEY, API, World, world
-from tests.support.people import PASSWORD, signing_key
+from tests.support.factors import challenge_of, show
+from tests.support.people import PASSWORD, person, signed_in, signing_key
 from tickwise.api.endpoint import Endpoint, tells_secret
 from tickwise.api.resources import RESOURCES
 
@@ -33,6 +35,10 @@ def _fields(kind: Any, seen: set[Any]) -> Iterator[tuple[str, str, Any]]:
             yield from _fields(each, seen)
     for each in get_args(kind):
         yield from _fields(each, seen)
+
+
+OF_FACTORS: Final = {"beginSecondFactor", "confirmSecondFactor", "createRecoveryCodes"}
+"""They are for people: `test_no_answer_about_a_second_factor_is_kept`."""
 
 
 @pytest_asyncio.fixture
@@ -57,6 +63,8 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
     }
     assert {name for name, secret in named.items() if secret} == {
         ("AddedUserView", "link"),
+        ("CodesEnrolmentView", "otpauth_link"),
+        ("CodesEnrolmentView", "seed_secret"),
         ("LinkView", "link"),
         ("MadeChannelView", "secret"),
         ("MadeKeyView", "key"),
@@ -71,7 +79,7 @@ def test_a_route_that_tells_a_secret_says_so() -> None:
     """It cannot be declared otherwise."""
     telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
     telling_names = {"createKey", "rotateKey", "createUser", "resetPassword", "createToken", "createSessionLink"}
-    telling_names |= {"createChannel", "rotateChannelSecret"}
+    telling_names |= {"createChannel", "rotateChannelSecret", *OF_FACTORS}
     assert telling_names == {each.name for each in telling}
     for endpoint in telling:
         with pytest.raises(TypeError, match="secret=True"):
@@ -96,7 +104,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
     }
     told: set[str] = set()
     for endpoint in RESOURCES:
-        if not any(tells_secret(kind) for kind in _told(endpoint)):
+        if endpoint.name in OF_FACTORS or not any(tells_secret(kind) for kind in _told(endpoint)):
             continue
         path = endpoint.path.replace("{key_id}", key["key_id"]).replace("{user_id}", user["user_id"])
         path = path.replace("{channel_id}", channel["channel_id"])
@@ -118,3 +126,29 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
     # The signing secret of a channel is kept for its senders, in a place of its own.
     kept = str({name: part for name, part in vars(here.store.state).items() if name != "channel_secrets"})
     assert not [secret for secret in told if secret in kept]
+
+
+async def test_no_answer_about_a_second_factor_is_kept(here: World) -> None:
+    """Of a person, twice under one Idempotency-Key: two seeds, two sets of recovery codes, and nothing in the store."""
+    await person(here, "Ada", ("viewer", "default"))
+    headers = {"Idempotency-Key": "once"}
+
+    async def twice(token: str, path: str, body: Any, field: str) -> list[Any]:
+        sent = {**headers, "Authorization": f"Bearer {token}"}
+        answers = [await here.client.post(f"{API}/auth/{path}", headers=sent, json=body) for _ in range(2)]
+        assert all("idempotency-replayed" not in each.headers for each in answers)
+        return [each.json().get(field) for each in answers]
+
+    token = (await signed_in(here, "Ada"))["access_token"]
+    seeds = await twice(token, "second-factors", {"password": PASSWORD}, "seed_secret")
+    assert seeds[0] != seeds[1]
+    identifier = (await here.store.factors.of(next(iter(here.store.state.people))))[0].factor_id
+    code = pyotp.TOTP(seeds[1]).at(await here.store.now())
+    confirmed = await twice(token, f"second-factors/{identifier}/confirm", {"code": code}, "recovery_codes")
+    assert (10, None) == (len(confirmed[0]), confirmed[1])
+    challenge = (await challenge_of(here, "Ada"))["challenge"]
+    token = (await show(here, challenge, confirmed[0][0])).json()["access_token"]
+    made = await twice(token, "recovery-codes", {"password": PASSWORD}, "recovery_codes")
+    assert set(made[0]).isdisjoint(made[1])
+    kept = str({**vars(here.store.state), "second_factors": here.store.state.second_factors})
+    assert not [each for each in (*seeds, *confirmed[0], *made[0], *made[1]) if each in kept]

@@ -19,11 +19,19 @@ from tickwise.web.page import WebPage
 from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
-OPEN = {"login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen", "display", "act", "act_done"}
-OPEN |= {"provider_begin", "provider_callback", "provider_out"}
+OPEN = {
+    "login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen", "display", "act", "act_done",
+    "second_step", "passkey_options", "passkey_login", "enrol_begin_codes", "enrol_begin_passkey", "enrol_confirm",
+    "enrol_passkey", "provider_begin", "provider_callback", "provider_out",
+}  # fmt: skip
+OWN = {
+    "security", "security_codes_begin", "security_codes", "security_passkeys_begin", "security_passkeys",
+    "security_change", "security_recovery_codes",
+}  # fmt: skip
+"""The second factors of the visitor."""
 FOR_INSTALLATION = {"settings", "namespace_quotas"}
 """A permission in one namespace is not enough."""
-FOR_ALL = {"overview", "find", "alive"}
+FOR_ALL = {"overview", "find", "alive", *OWN}
 """Any visitor may open them: what they may not see is left out."""
 
 
@@ -77,7 +85,7 @@ async def test_nobody_without_a_role_sees_anything(rig: Rig) -> None:
         assert 403 == await _ask(browser, page), page.name
     first = Markup((await browser.get("/")).text)
     links = {each["href"] for each in first.named("a") if each["href"].startswith("/")}
-    assert links == {"/", "/find"}
+    assert links == {"/", "/find", "/security"}
 
 
 async def test_no_page_leads_where_its_visitor_may_not_go(rig: Rig) -> None:

@@ -15,7 +15,7 @@ from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
 from tests.support.people import PASSWORD
 from tests.support.waiting import eventually
-from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.session_opening import BrowserLimits
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.store import ClaimRequest, NewJob
 from tickwise.testing.clock import ShiftedClock

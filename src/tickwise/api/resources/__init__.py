@@ -9,6 +9,7 @@ from tickwise.api.resources.calendars import CALENDARS
 from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
+from tickwise.api.resources.factors.factors import FACTORS
 from tickwise.api.resources.identity import IDENTITY
 from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
@@ -64,6 +65,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *IDENTITY,
     *PROVIDERS,
     *IDENTITIES,
+    *FACTORS,
     *AUDIT,
 )
 

@@ -149,8 +149,10 @@ AUTH: Final = (
         method="POST", path=f"{API}/auth/token", name="createToken", tag="auth",
         summary="A token that works for ten minutes, for a password, a refresh token or a key.",
         description="Use it as `Authorization: Bearer`. A refresh token works once; shown again, it ends its session, "
-        "because one of two has a stolen one.",
-        handler=token_make, body=TokenBody, answers=(TokenView,), refuses=(401, 429, 503), secret=True,
+        "because one of two has a stolen one. A person with a second factor gets the problem "
+        "`second_factor_required` for a right password, with a `challenge` that works for five minutes: send it with "
+        "`grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one.",
+        handler=token_make, body=TokenBody, answers=(TokenView,), refuses=(401, 403, 429, 503), secret=True,
         answer_headers=("Cache-Control",),
     ),
     Endpoint(

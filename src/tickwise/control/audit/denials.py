@@ -97,6 +97,11 @@ class Denials:
         refusal = _Refusal(INSTALLATION, AuditAction.SIGN_IN_FAILED, CallerKind.STRANGER, name, origin.address, "", 401)
         self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin[:2]))
 
+    def factor_refused(self, name: str, origin: Origin) -> None:
+        """Note a wrong second factor. `name`: of the person; empty for one who is not known."""
+        refusal = _Refusal(INSTALLATION, AuditAction.FACTOR_REFUSED, CallerKind.STRANGER, name, origin.address, "", 401)
+        self._note(refusal, Source(CallerKind.STRANGER, None, name, *origin[:2]))
+
     def _note(self, refusal: _Refusal, source: Source) -> None:
         refusal = refusal._replace(network=network_of(refusal.network))
         of_network = _Refusal(

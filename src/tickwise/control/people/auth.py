@@ -1,9 +1,10 @@
 """Sign-in: a password, a refresh token or a key becomes a short access token.
 
-    password ──verify──► session: access (10 min) + refresh ──rotate──► access + refresh ──► …
+    password ──verify, second step──► session: access (10 min) + refresh ──rotate──► access + refresh ──► …
     key ─────────────► access, bounded by the key: for programs that must not hand the key itself around
 
-How a password is checked, and at which pace: `password_check`.
+How a password is checked, and at which pace: `password_check`. Keys and refresh tokens are asked for no second factor:
+a key is a secret of its own, and a refresh token is of a sign-in that had its second step.
 
 Invariant: a refresh token works once; shown again it ends its session, because one of two has a stolen one.
 """
@@ -27,9 +28,10 @@ from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
+from tickwise.control.people.second_step import PASSWORD, SecondStep
 from tickwise.control.people.tokens import ACCESS_SECONDS, AccessTokens, jwks
 from tickwise.control.texts import clean_text
-from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source, document
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, TokensUnavailable, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
@@ -54,10 +56,14 @@ Text = Annotated[str, Meta(min_length=1, max_length=1_024)]
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A request for an access token (its fields are those of RFC 6749)."""
 
-    grant_type: Literal["password", "refresh_token", "api_key"]
+    grant_type: Literal["password", "second_factor", "refresh_token", "api_key"]
     username: Text | UnsetType = UNSET
     """The name or the e-mail."""
     password: Text | UnsetType = UNSET
+    challenge: Text | UnsetType = UNSET
+    """Of the problem `second_factor_required`, which answers a right password."""
+    code: Text | UnsetType = UNSET
+    """Of an app, or a recovery code."""
     refresh_token: Text | UnsetType = UNSET
     api_key: Text | UnsetType = UNSET
     scope: Text | UnsetType = UNSET
@@ -87,6 +93,7 @@ class AuthService:
         sessions: SessionStore,
         browsers: BrowserSessionStore,
         check: PasswordCheck,
+        second_step: SecondStep,
         tokens: AccessTokens,
         callers: Callers,
         bearers: TokenBearers,
@@ -101,6 +108,7 @@ class AuthService:
         self._sessions = sessions
         self._browsers = browsers
         self._check = check
+        self._second_step = second_step
         self._tokens = tokens
         self._callers = callers
         self._bearers = bearers
@@ -112,12 +120,15 @@ class AuthService:
 
     @requires_none("it is the way in: the body holds the credential")
     async def token(self, body: TokenBody, origin: Origin) -> Tokens:
-        """Tokens for a credential. Raises `Unauthenticated`, `Invalid`, `SignInPaced`, `Busy`,
-        and `TokensUnavailable` if this process has no key to sign with."""
+        """Tokens for a credential. Raises `Unauthenticated`, `SecondFactorRequired` (the password is right, and a step
+        is left), `SecondFactorMissing`, `Invalid`, `SignInPaced`, `Busy`, and `TokensUnavailable` if this process has
+        no key to sign with."""
         if not self._tokens.can_sign:
             raise TokensUnavailable("this process has no key to sign tokens with: set TICKWISE_TOKEN_KEY_FILE")
         if body.grant_type == "password":
             return await self._by_password(body, origin)
+        if body.grant_type == "second_factor":
+            return await self._by_second_factor(body, origin)
         # Each costs a query, and every client may cause one.
         await self._pace.begin("", origin.address)
         if body.grant_type == "refresh_token":
@@ -151,10 +162,22 @@ class AuthService:
         scope, namespace = _scope(body), _namespace(body)
         signed = await self._check.person(username, password, origin)
         await self._check_namespace(signed.caller, namespace)
-        await self._users.signed_in(signed.row.user_id)
-        return await self._begin(signed.row, scope, namespace, origin)
+        step = await self._second_step.after_password(signed.row)
+        if step is not None:
+            raise step.refusal()
+        return await self._begin(signed.row, scope, namespace, origin, how=PASSWORD)
 
-    async def _begin(self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin) -> Tokens:
+    async def _by_second_factor(self, body: TokenBody, origin: Origin) -> Tokens:
+        challenge, code = _field(body.challenge, "challenge"), _field(body.code, "code")
+        scope, namespace = _scope(body), _namespace(body)
+        passed = await self._second_step.by_code(challenge, code, origin)
+        await self._check_namespace(await self._callers.of_person(passed.row), namespace)
+        return await self._begin(passed.row, scope, namespace, origin, how=passed.how)
+
+    async def _begin(
+        self, row: UserRow, scope: frozenset[str] | None, namespace: str | None, origin: Origin, *, how: str
+    ) -> Tokens:
+        await self._users.signed_in(row.user_id)
         clock = self._context.clock
         refresh = new_secret(clock, SecretKind.REFRESH)
         session = NewSession(
@@ -169,7 +192,7 @@ class AuthService:
             most_seconds=SESSION_SECONDS,
         )
         source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
-        audit = _entry(AuditAction.SIGNED_IN, source, "user", str(row.user_id))
+        audit = _entry(AuditAction.SIGNED_IN, source, "user", str(row.user_id))._replace(detail=document({"how": how}))
         await self._context.surely(lambda: self._sessions.begin(session, audit=audit))
         logger.info("signed_in", user_id=str(row.user_id), name=row.name, address=origin.address)
         return self._tokens_of(session, refresh, row)

@@ -1,6 +1,6 @@
 """Sessions of browsers: a password, or a link that is used once, becomes a cookie.
 
-    password ─────────────────────► session ──cookie──► caller, as the person or the key is now
+    password, second step ────────► session ──cookie──► caller, as the person or the key is now
     key, on this machine ──► link ─once─┘      idle and absolute end; sign-out, another password, a revoked key end it
 
 A session holds no permissions: its person or key is looked up again (`find`), and what they may not do any more counts
@@ -12,58 +12,30 @@ Invariant: a link is made and used on one machine: its secret never travels over
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
-
-import structlog
 
 from tickwise.control.access import requires_none
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
-from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
+from tickwise.control.people.second_step import PASSWORD, SecondStep, WaitingStep
+from tickwise.control.people.session_opening import OpenedSession, SessionOpening
+from tickwise.control.people.session_opening import cookie_digest as _digest
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
-from tickwise.domain.audit_masking import shown
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Unauthenticated
-from tickwise.domain.model import Origin, Principal, time_id
+from tickwise.domain.model import Origin, Principal
 from tickwise.domain.networks import is_loopback
-from tickwise.ports.identity.browser_sessions import (
-    BrowserSessionStore,
-    NewBrowserSession,
-    NewSessionLink,
-    SessionSubject,
-)
+from tickwise.ports.identity.browser_sessions import BrowserSessionStore, NewSessionLink, SessionSubject
 from tickwise.ports.identity.identities import ProviderSession
 from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.signals import Topic
 
 LINK_SECONDS: Final = 300.0
 """A link works for so long: time to look at a terminal and to click."""
-
-logger = structlog.get_logger("tickwise.people")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrowserLimits:
-    """The ends of sessions."""
-
-    idle_seconds: float = 12 * 3_600.0
-    """Unused so long: a night at home ends a session, a lunch does not."""
-    most_seconds: float = 7 * 86_400.0
-    """In any case."""
-
-
-class OpenedSession(NamedTuple):
-    """A session that has begun."""
-
-    cookie: str
-    """The secret that the browser shows."""
-    seconds: float
-    """The time for which it is good at most."""
 
 
 class SessionLink(NamedTuple):
@@ -95,7 +67,8 @@ class BrowserService:
         pace: SignInPace,
         forms: SecretForms,
         denials: Denials,
-        limits: BrowserLimits,
+        opening: SessionOpening,
+        second_step: SecondStep,
     ) -> None:
         self._context = context
         self._sessions = sessions
@@ -105,19 +78,18 @@ class BrowserService:
         self._pace = pace
         self._forms = forms
         self._denials = denials
-        self._limits = limits
+        self._opening = opening
+        self._second_step = second_step
 
     @requires_none("it is the way in: the name and the password are the credential")
     async def sign_in(
         self, username: str, password: str, origin: Origin, *, earlier: str | None = None
-    ) -> OpenedSession:
-        """Begin a session of a person. The one of the cookie `earlier` ends. Raises `Unauthenticated`, `SignInPaced`,
-        `Busy`."""
+    ) -> OpenedSession | WaitingStep:
+        """Begin a session of a person, whose session of the cookie `earlier` ends; or the second step, where one is
+        left. Raises `Unauthenticated`, `SignInPaced`, `Busy`."""
         row, _ = await self._check.person(username, password, origin)
-        await self._users.signed_in(row.user_id)
-        subject = SessionSubject(row.user_id, None, row.generation)
-        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
-        return await self._begin(subject, source, origin, earlier=earlier)
+        step = await self._second_step.after_password(row)
+        return step or await self._opening.of_person(row, origin, how=PASSWORD, earlier=earlier)
 
     @requires_none("the provider vouches for the person, and `SsoService` has checked that it does")
     async def begin_by_provider(
@@ -126,7 +98,7 @@ class BrowserService:
         """Begin a session of a person that a provider vouches for. The one of the cookie `earlier` ends."""
         subject = SessionSubject(row.user_id, None, row.generation)
         source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
-        return await self._begin(subject, source, origin, earlier=earlier, provider=provider)
+        return await self._opening.begin(subject, source, origin, how="provider", earlier=earlier, provider=provider)
 
     @requires_none("a link carries the permissions of the caller who asks for it, and no others")
     async def make_link(self, who: Principal) -> SessionLink:
@@ -157,7 +129,7 @@ class BrowserService:
             raise Unauthenticated("this link was used, or is too old; ask for another one: tickwise open")
         kind = CallerKind.KEY if subject.user_id is None else CallerKind.PERSON
         source = Source(kind, subject.key_id or subject.user_id, caller.name, *origin[:2])
-        return await self._begin(subject, source, origin, link=_digest(secret), earlier=earlier)
+        return await self._opening.begin(subject, source, origin, how="link", link=_digest(secret), earlier=earlier)
 
     @requires_none("the cookie is the credential, and the answer is its own caller")
     async def find(self, cookie: str, *, used: bool) -> FoundBrowser | None:
@@ -177,40 +149,6 @@ class BrowserService:
         ended = await self._context.surely(lambda: self._sessions.end(digest=_digest(cookie), audit=audit))
         self._context.signals.send(Topic.KEYS, tuple(ended))
 
-    async def _begin(
-        self,
-        subject: SessionSubject,
-        source: Source,
-        origin: Origin,
-        *,
-        link: bytes | None = None,
-        earlier: str | None = None,
-        provider: ProviderSession | None = None,
-    ) -> OpenedSession:
-        clock = self._context.clock
-        cookie = new_secret(clock, SecretKind.COOKIE)
-        session = NewBrowserSession(
-            session_id=time_id(int(clock.now() * 1000), clock.random_bytes(10)),
-            digest=_digest(cookie),
-            subject=subject,
-            address=origin.address,
-            idle_seconds=self._limits.idle_seconds,
-            most_seconds=self._limits.most_seconds,
-            provider=provider,
-        )
-        kind = "user" if subject.user_id is not None else "key"
-        target = str(subject.user_id or subject.key_id)
-        by = None if provider is None else shown({"by": "provider", "issuer": provider.identity.issuer})
-        audit = AuditEntry(INSTALLATION, AuditAction.SIGNED_IN, source, kind, target=target, detail=by)
-        replaces = None if earlier is None else _digest(earlier)
-        begun = await self._context.surely(
-            lambda: self._sessions.begin(session, link=link, replaces=replaces, audit=audit)
-        )
-        if not begun:
-            raise Unauthenticated("this link was used by another browser; ask for another one: tickwise open")
-        logger.info("browser_signed_in", name=source.name, kind=kind, address=origin.address)
-        return OpenedSession(cookie, self._limits.most_seconds)
-
     async def _caller(self, subject: SessionSubject) -> Caller | None:
         """The person or the key, if it is as it was when the session began."""
         if subject.key_id is not None:
@@ -227,7 +165,3 @@ class BrowserService:
 def _check_local(origin: Origin) -> None:
     if not is_loopback(origin.address):
         raise Forbidden("a link signs in on the machine of the server alone: call `tickwise open` there, or use /login")
-
-
-def _digest(secret: str) -> bytes:
-    return secret_digest(secret.encode("utf-8", "surrogatepass"))

@@ -9,11 +9,13 @@ from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
-from tickwise.control.people.browsers import BrowserLimits, BrowserService
+from tickwise.control.people.browsers import BrowserService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck, PasswordSignIn
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
+from tickwise.control.people.second_step import SecondStepOf, SignInParts
+from tickwise.control.people.session_opening import BrowserLimits, SessionOpening
 from tickwise.control.people.sso.accounts import ProviderAccounts
 from tickwise.control.people.sso.identities import IdentityService
 from tickwise.control.people.sso.rules import SsoConfig
@@ -39,7 +41,9 @@ class People:
         browser_limits: BrowserLimits | None,
         sso: SsoConfig | None,
         password_sign_in: PasswordSignIn,
+        second_step: SecondStepOf,
     ) -> None:
+        """`second_step` makes the step after the password of the parts that it shares with it."""
         store, clock = context.store, context.clock
         self._passwords = Passwords()
         pace = SignInPace(clock, limits)
@@ -50,6 +54,8 @@ class People:
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
         check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials, admits=password_sign_in)
+        opening = SessionOpening(context, store.browser_sessions, store.users, browser_limits or BrowserLimits())
+        step = second_step(SignInParts(self.callers, self._passwords, pace, opening, denials, limits))
         self.browsers = BrowserService(
             context,
             sessions=store.browser_sessions,
@@ -59,7 +65,8 @@ class People:
             pace=pace,
             forms=forms,
             denials=denials,
-            limits=browser_limits or BrowserLimits(),
+            opening=opening,
+            second_step=step,
         )
         users, identities, roles = store.users, store.identities, store.roles
         accounts = None
@@ -85,6 +92,7 @@ class People:
             sessions=store.sessions,
             browsers=store.browser_sessions,
             check=check,
+            second_step=step,
             tokens=tokens,
             callers=self.callers,
             bearers=self.bearers,

@@ -38,6 +38,7 @@ from tickwise.domain.errors import Forbidden, Invalid, NotFound, SignInPaced, Un
 from tickwise.domain.model import DEFAULT_NAMESPACE, Origin, Principal, time_id
 from tickwise.domain.names import email_key, name_key
 from tickwise.domain.permissions import Permission, Role
+from tickwise.ports.identity.factors import Factor
 from tickwise.ports.identity.users import LinkKind, Member, NewLink, NewUser, RoleStore, UserChange, UserRow, UserStore
 from tickwise.ports.signals import Topic
 
@@ -281,6 +282,29 @@ class UserService:
         _check_weaker(who, row, await self._known_roles())
         kind = LinkKind.RESET if row.has_password else LinkKind.INVITATION
         return await self._link(who, row, kind, RESET_SECONDS)
+
+    @requires(Permission.USERS_ADMIN)
+    async def factors(self, who: Principal, user_id: UUID) -> Sequence[Factor]:
+        """The second factors of a person. Raises `NotFound`."""
+        row = await self._row(who, user_id)
+        return [each for each in await self._context.store.factors.of(row.user_id) if each.confirmed]
+
+    @requires(Permission.USERS_ADMIN)
+    async def reset_factors(self, who: Principal, user_id: UUID) -> int:
+        """Forget all second factors of a person, with the recovery codes, and end all sessions. The person is told at
+        the next sign-in to the pages. Raises `NotFound`, `Forbidden`."""
+        row = await self._row(who, user_id)
+        self._check_owned(who, row)
+        _check_weaker(who, row, await self._known_roles())
+        store = self._context.store
+        audit = entry(who, AuditAction.FACTORS_RESET, "user", user_id, namespace=_place(who))
+        gone = await self._context.surely(lambda: store.factors.reset(user_id, who.name, audit=audit))
+        ended = AuditEntry(INSTALLATION, AuditAction.SIGNED_OUT, Source.of(who), "session")
+        families = await store.sessions.revoke(user_id=user_id, audit=ended)
+        browsers = await store.browser_sessions.end(user_id=user_id, audit=ended)
+        self._context.signals.send(Topic.KEYS, (user_id, *families, *browsers))
+        logger.info("second_factors_reset", user_id=str(user_id), name=row.name, by=who.name, count=gone)
+        return gone
 
     @requires_none("the secret of the link is the credential")
     async def use_link(self, body: LinkUseBody, origin: Origin) -> SeenUser:

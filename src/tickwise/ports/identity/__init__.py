@@ -8,11 +8,13 @@ tokens      identity tokens of runs, and their signing keys
 browser_sessions  cookies of the pages, and links that sign in once
 identities  people at providers, sign-ins under way, logouts that a provider tells
 oidc        the provider that signs people in, and tokens that an issuer signs
+factors     second factors of people, and steps of sign-ins that wait for one
 """
 
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
+from tickwise.ports.identity.factors import FactorStepStore, FactorStore
 from tickwise.ports.identity.identities import IdentityStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
@@ -35,6 +37,8 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
+    "FactorStepStore",
+    "FactorStore",
     "FoundKey",
     "IdentityKeyStore",
     "IdentityStore",

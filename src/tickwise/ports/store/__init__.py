@@ -16,9 +16,10 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions · identity_keys · identities
-                                            API keys, tenants, people, custom roles, refresh tokens, cookies, keys
-                                            of identity tokens, people at providers (`ports.identity`)
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · identity_keys · identities · factors
+    factor_steps                            API keys, tenants, people, custom roles, refresh tokens, cookies, keys
+                                            of identity tokens, people at providers, second factors
+                                            (`ports.identity`)
 
 Rules of every method:
 
@@ -48,6 +49,8 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    FactorStepStore,
+    FactorStore,
     IdentityKeyStore,
     IdentityStore,
     Keys,
@@ -566,6 +569,10 @@ class Store(Protocol):
     def identity_keys(self) -> IdentityKeyStore: ...
     @property
     def identities(self) -> IdentityStore: ...
+    @property
+    def factors(self) -> FactorStore: ...
+    @property
+    def factor_steps(self) -> FactorStepStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

@@ -8,6 +8,7 @@ from tickwise.web.page import WebPage
 from tickwise.web.views.bulk import BULK
 from tickwise.web.views.calendars import CALENDARS
 from tickwise.web.views.errors import ERRORS
+from tickwise.web.views.factors import FACTORS
 from tickwise.web.views.habits import HABITS
 from tickwise.web.views.job_actions import JOB_ACTIONS
 from tickwise.web.views.job_forms import JOB_FORMS
@@ -37,6 +38,7 @@ from tickwise.web.views.timeline import TIMELINE
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *PROVIDER_SIGN_IN,
+    *FACTORS,
     *OVERVIEW,
     *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,

@@ -18,6 +18,7 @@ from tickwise.control.people.users import LinkUseBody, RoleBody, SeenUser, UserB
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Busy, Conflict, Forbidden, Invalid, Refused, TickwiseError, Unauthenticated
 from tickwise.domain.permissions import Permission, Role
+from tickwise.ports.identity.factors import Factor
 from tickwise.ports.identity.users import Member
 from tickwise.web import forms
 from tickwise.web.page import Handler, WebPage
@@ -41,6 +42,7 @@ DONE: Final = {
     "taken": "The role is taken away. Tokens of before are refused.",
     "deactivated": "The account is deactivated: nobody signs in with it, and its sessions end.",
     "activated": "The account is active again.",
+    "reset-factors": "The second factors are removed. The person is told at the next sign-in.",
 }
 
 
@@ -78,6 +80,7 @@ async def _one(visit: Visit, seen: SeenUser, fault: TickwiseError | None = None,
         "needs_link": seen.needs_link,
         **await _choices(visit),
         "may_change": visit.may(UserService.change),
+        "factors": await _factors(visit, seen),
         "link": link,
         "typed": visit.form if fault is not None else {},
         "fault": fault,
@@ -86,6 +89,11 @@ async def _one(visit: Visit, seen: SeenUser, fault: TickwiseError | None = None,
         "done": DONE.get(visit.query.get("done", "")),
     }
     return visit.page("user.html", values, _status(fault))
+
+
+async def _factors(visit: Visit, seen: SeenUser) -> Sequence[Factor]:
+    """The second factors of the person, for administrators."""
+    return await visit.control.users.factors(visit.who, seen.row.user_id) if visit.may(UserService.factors) else ()
 
 
 async def _choices(visit: Visit) -> dict[str, Any]:
@@ -198,6 +206,13 @@ async def _activate(visit: Visit, user_id: UUID) -> str:
     return "activated"
 
 
+async def _reset_factors(visit: Visit, user_id: UUID) -> str:
+    if visit.form.get("confirm") != "yes":
+        raise Invalid("tick the box: the person is signed out everywhere", pointer="/confirm")
+    await visit.control.users.reset_factors(visit.who, user_id)
+    return "reset-factors"
+
+
 async def reset(visit: Visit) -> Response:
     """A link with which the person chooses another password, shown once."""
     user_id = visit.uuid("user_id", "person")
@@ -300,6 +315,7 @@ PEOPLE: Final = (
     _form("take", _take),
     _form("deactivate", _deactivate),
     _form("activate", _activate),
+    _form("reset-factors", _reset_factors),
     WebPage(
         method="POST",
         path="/users/{user_id}/reset",

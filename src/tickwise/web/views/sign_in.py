@@ -1,4 +1,5 @@
-"""Sign in, sign in again in the middle of a form, sign out, and the link of `tickwise open`."""
+"""Sign in, sign in again in the middle of a form, sign out, and the link of `tickwise open`. The second step of a
+sign-in: `factors.second_step`."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
+from tickwise.control.people.second_step import WaitingStep
 from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
+from tickwise.web.views.factors.second_step import TYPED, begun, offers_passkey, signed_in
 from tickwise.web.visit import Visit
 
-TYPED: Final = "typed."
-"""The prefix of fields that were typed before the session ended."""
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
 SEE_OTHER: Final = 303
 DONE: Final = {"password": "Your password is stored. Sign in with it."}
@@ -57,11 +58,9 @@ async def login(visit: Visit) -> Response:
     except (Unauthenticated, Busy) as refusal:
         status = 401 if isinstance(refusal, Unauthenticated) else 429
         return sign_in_form(visit, status, back=back, typed=typed, username=username, fault=sentence(refusal))
-    response: Response = RedirectResponse(back, SEE_OTHER)
-    if typed:
-        response = visit.page("resume.html", {"action": back, "typed": typed})
-    visit.cookies.keep(response, opened.cookie, opened.seconds)
-    return response
+    if isinstance(opened, WaitingStep):
+        return await begun(visit, opened, back=back, typed=typed)
+    return await signed_in(visit, opened, back=back, typed=typed)
 
 
 async def open_link(visit: Visit) -> Response:
@@ -115,6 +114,7 @@ def sign_in_form(
         "begin": f"/login/provider?{urlencode({'next': back})}",
         "passwords": visit.control.sso.passwords.value,
         "is_signed_out": visit.query.get("done") == "out",
+        "passkeys": private and offers_passkey(visit),
     }
     return visit.page("login.html", values, status if private else 403)
 

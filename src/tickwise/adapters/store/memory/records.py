@@ -22,6 +22,7 @@ from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
+from tickwise.ports.identity.factors import Factor, FactorReset, NewStep
 from tickwise.ports.identity.identities import SignInTransaction
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
@@ -490,3 +491,32 @@ class SecretRecord(NamedTuple):
     row: SecretRow
     sealed: SealedParts
     versions: tuple[SecretVersion, ...]
+
+
+@dataclass(slots=True)
+class RecoveryRecord:
+    """A recovery code."""
+
+    made_at: float
+    use_id: UUID | None = None
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """A step that waits, or was settled."""
+
+    step: NewStep
+    expires_at: float
+    tries: int = 0
+    use_id: UUID | None = None
+
+
+@dataclass(slots=True)
+class FactorRecords:
+    """Everything about second factors."""
+
+    factors: dict[UUID, Factor] = field(default_factory=dict)
+    recovery: dict[UUID, dict[bytes, RecoveryRecord]] = field(default_factory=dict)
+    """By person, then by digest."""
+    steps: dict[bytes, StepRecord] = field(default_factory=dict)
+    resets: dict[UUID, FactorReset] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from tickwise.adapters.store.memory.records import (
     EnvironmentRecord,
     ErrorGroupRecord,
     ExecutorRecord,
+    FactorRecords,
     FeedLog,
     JobRecord,
     KeyRecord,
@@ -252,6 +253,7 @@ class State:
         self.sign_ins: dict[bytes, SignInRecord] = {}
         self.logout_tokens: dict[bytes, float] = {}
         """The time until which each counts as used."""
+        self.second_factors = FactorRecords()
 
     def now(self) -> float:
         return self.clock.now()

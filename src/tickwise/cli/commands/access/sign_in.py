@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tickwise.cli import output, work
+from tickwise.cli.commands.access.second_factors import second_step
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.labels import labels_text
 from tickwise.cli.passwords import password_option, read_password
@@ -18,9 +19,10 @@ from tickwise.sdk.client import ProblemError
 @click.command()
 @click.argument("name", required=False)
 @password_option
+@click.option("--code", metavar="CODE", help="The code of your app, or a recovery code, if you have a second factor.")
 @server_options
 @click.pass_obj
-def login(session: Session, name: str | None, from_stdin: bool) -> None:
+def login(session: Session, name: str | None, from_stdin: bool, code: str | None) -> None:
     """Sign in at a server; NAME is your name or e-mail.
 
     Later commands for this server use the sign-in, until `tickwise logout`; a key that is given comes first. It is
@@ -34,8 +36,13 @@ def login(session: Session, name: str | None, from_stdin: bool) -> None:
     password = read_password(f"Password of {name} at {url}", from_stdin=from_stdin)
     work.blame(session, "/username", "NAME", name)
     body = {"grant_type": "password", "username": name, "password": password}
-    with session.keyless_client() as client:
-        tokens = client.request("POST", "/auth/token", body=body).body
+    try:
+        with session.keyless_client() as client:
+            tokens = client.request("POST", "/auth/token", body=body).body
+    except ProblemError as refused:
+        if refused.code != "second_factor_required":
+            raise
+        tokens = second_step(session, refused, code)
     user = tokens["user"]
     session.sign_ins.keep(url, user["name"], tokens)
     if session.as_json:

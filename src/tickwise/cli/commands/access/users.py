@@ -132,6 +132,20 @@ def reset(session: Session, user: str) -> None:
     _show_link(session, {**found, "link": link}, f"{found['name']} may choose another password", link)
 
 
+@users.command("reset-second-factors")
+@click.argument("user")
+@view_options
+@click.pass_obj
+def reset_second_factors(session: Session, user: str) -> None:
+    """Remove all second factors and recovery codes of a person, who has lost them; all sessions end."""
+    found = _found(session, user)
+    gone = session.client.request("DELETE", f"/users/{found['user_id']}/second-factors").body
+    if session.as_json:
+        session.show_json(gone)
+        return
+    session.say(f"{gone['removed']} second factors of {found['name']} are removed.")
+
+
 @users.command()
 @click.argument("link", callback=secret_option)
 @password_option
