@@ -132,37 +132,6 @@ class SecondFactorOver(Unauthenticated):
     code = "second_factor_over"
 
 
-class PasswordSignInOff(Unauthenticated):
-    """This installation takes no password of this person: a provider signs people in."""
-
-    code = "password_sign_in_off"
-
-
-class SecondFactorRequired(Unauthenticated):
-    """The password is right, and a second factor is to be shown, with the secret of this step."""
-
-    code = "second_factor_required"
-
-    def __init__(self, detail: str, *, challenge: str, factors: tuple[str, ...], expires_in: int) -> None:
-        """`factors`: the kinds that can be shown; `expires_in` in seconds."""
-        super().__init__(detail)
-        self.challenge = challenge
-        self.factors = factors
-        self.expires_in = expires_in
-
-
-class SecondFactorWrong(Unauthenticated):
-    """A second factor that is wrong or was used before. The same step takes another one."""
-
-    code = "second_factor_wrong"
-
-
-class SecondFactorOver(Unauthenticated):
-    """The step that waited for a second factor has ended: sign in again."""
-
-    code = "second_factor_over"
-
-
 class Forbidden(Refused):
     """The key is known, and may not do this."""
 
