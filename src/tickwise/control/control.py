@@ -173,6 +173,7 @@ class Control:
         """The services of people and of their second factors."""
         people = self._people = make(second.assemble)
         self.factors, self.factor_sign_ins, self.browsers = second.service, second.sign_ins, people.browsers
+        self.sso, self.identities = people.sso, people.identities
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         return people
 

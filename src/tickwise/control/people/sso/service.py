@@ -19,9 +19,10 @@ from tickwise.control.access import requires_none
 from tickwise.control.audit.denials import Denials
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import secret_digest
-from tickwise.control.people.browsers import BrowserService, OpenedSession
+from tickwise.control.people.browsers import BrowserService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.session_opening import OpenedSession
 from tickwise.control.people.sso.accounts import ProviderAccounts
 from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.sso.secrets import is_secret, new_text, sign_in_request
