@@ -101,6 +101,8 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.device_sign_ins import DeviceSignInsContract
+from tickwise.testing.contracts.store.people.federations import FederationsContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -329,6 +331,14 @@ class TestSavedViews(Backend, SavedViewsContract):
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):
+    pass
+
+
+class TestDeviceSignIns(Backend, DeviceSignInsContract):
+    pass
+
+
+class TestFederations(Backend, FederationsContract):
     pass
 
 

@@ -67,6 +67,7 @@ ABOUT: Final[dict[str, str]] = {
             "createStatusPage", "listStatusPages", "getStatusPage", "changeStatusPage", "removeStatusPage",
             "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
+            "createFederation", "listFederations", "getFederation", "removeFederation",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
             "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
@@ -77,8 +78,8 @@ ABOUT: Final[dict[str, str]] = {
     "moveJob": WHOLE_JOB,
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
-        ("registerUser", "useLink", "createToken", "revokeToken", "keySet", "live", "ready", "health"), OPEN
-    ),
+        ("registerUser", "useLink", "createToken", "revokeToken", "startDeviceSignIn", "keySet", "live", "ready",
+        "health"), OPEN ),
 }  # fmt: skip
 """By the name of the operation."""
 

@@ -33,6 +33,7 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Topic
@@ -115,6 +116,7 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
+    verifier: AssertionVerifier | None = None,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -146,6 +148,7 @@ async def world(
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
             settings=settings,
+            verifier=verifier,
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -184,6 +184,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
+        "federations": CommandEntry(
+            "access.federations",
+            "federations",
+            "Take tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key.",
+        ),
         "users": CommandEntry("access.users", "users", "Add people, and change their roles and passwords."),
         "audit": CommandEntry("audit", "audit", "Search, export and verify the audit log."),
         "namespaces": CommandEntry("access.namespaces", "namespaces", "Add, close and remove namespaces."),

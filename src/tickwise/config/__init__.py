@@ -25,6 +25,7 @@ from typing import Any, Final
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
+from tickwise.config.machines import MachineSettings
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
@@ -37,7 +38,7 @@ RESERVED: Final = frozenset(
     for name in (
         "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
         "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
-        "SHARED_DATA",
+        "SHARED_DATA", "FEDERATED_TOKEN_FILE", "FEDERATED_AUDIENCE", "FEDERATION",
     )
 )  # fmt: skip
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
@@ -63,7 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings):
+class Settings(ScriptSettings, MachineSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -678,8 +679,8 @@ class Settings(ScriptSettings):
 
 
 def _declared() -> Iterator[Setting]:
-    # Those of scripts are inherited, and stand behind the others.
-    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name in ScriptSettings.__annotations__):
+    # Those of other modules are inherited, and stand behind the others.
+    for declared in sorted(dataclasses.fields(Settings), key=lambda each: each.name not in Settings.__annotations__):
         if "facts" in declared.metadata:
             kind = str(declared.type).removesuffix(" | None")
             default = None if declared.default is dataclasses.MISSING else declared.default

@@ -15,6 +15,7 @@ from tickwise.control.cluster import ClusterService, SettingInForce
 from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
+from tickwise.control.federations.service import FederationService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
@@ -56,6 +57,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.runner import ScriptCheck, TaskKind
 from tickwise.ports.shared_state import SharedState
@@ -92,6 +94,7 @@ class Control:
         live: LiveOptions | None = None,
         browser_limits: BrowserLimits | None = None,
         settings: Sequence[SettingInForce] = (),
+        verifier: AssertionVerifier | None = None,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -99,7 +102,8 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `verifier`
+        checks tokens of other issuers; None: none is taken."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)
@@ -120,8 +124,11 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(context, keys, self.directory, registration, forms, self.denials, limits, browser_limits)
-        self._people, self.browsers = people, people.browsers
+        people = People(
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, verifier
+        )  # fmt: skip
+        self._people, self.browsers, self.devices = people, people.browsers, people.devices
+        self.federations = FederationService(context, keys, self.directory)
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership, settings)

@@ -53,6 +53,7 @@ from tickwise.observability.tracing import Tracer, traced
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Retention, Store
@@ -72,6 +73,7 @@ from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
+from tickwise.wiring.outgoing.federations import federated_tokens
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
@@ -274,13 +276,15 @@ def blobs_url(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
-    control = _control(runtime)
+    verifier = federated_tokens(runtime.settings, runtime.clock)
+    control = _control(runtime, verifier)
     runtime.metrics.watch_buffers(control.buffers)
     await control.start()
     try:
         yield control
     finally:
         await control.stop()
+        await verifier.close()
 
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
@@ -305,7 +309,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
     )
 
 
-def _control(runtime: Runtime) -> Control:
+def _control(runtime: Runtime, verifier: AssertionVerifier) -> Control:
     """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
@@ -333,6 +337,7 @@ def _control(runtime: Runtime) -> Control:
             idle_seconds=settings.browser_idle_seconds, most_seconds=settings.browser_session_seconds
         ),
         settings=settings_in_force(settings),
+        verifier=verifier,
     )
 
 

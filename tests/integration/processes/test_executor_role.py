@@ -22,7 +22,8 @@ from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
 
 PEOPLE = (
     "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
-    "token_keys", "browser_sessions", "session_links",
+    "token_keys", "browser_sessions", "session_links", "device_sign_ins", "federations",
+    "used_assertions",
 )  # fmt: skip
 NOTICES = (
     "channels", "channel_secrets", "notification_rules", "notices_version", "notices_watched", "notices_events",

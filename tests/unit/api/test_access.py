@@ -16,7 +16,7 @@ from tickwise.control.access import permissions_of
 from tickwise.domain.permissions import Permission, closed
 
 OPEN = {"/livez", "/readyz", "/healthz", "/.well-known/jwks.json"}
-WAYS_IN = {f"{API}/{path}" for path in ("auth/token", "auth/revoke", "users/register", "users/links")}
+WAYS_IN = {f"{API}/{path}" for path in ("auth/token", "auth/revoke", "auth/device", "users/register", "users/links")}
 """Their bodies hold the credential."""
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 

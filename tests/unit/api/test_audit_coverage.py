@@ -171,6 +171,10 @@ async def _key(here: Scene) -> dict[str, str]:
     return {"key_id": (await here.ask("POST", "/keys", 201, KEY))["key_id"]}
 
 
+async def _federation(here: Scene) -> dict[str, str]:
+    return {"federation_id": (await here.ask("POST", "/federations", 201, FEDERATION))["federation_id"]}
+
+
 async def _place(here: Scene) -> dict[str, str]:
     await here.ask("POST", "/namespaces", 201, {"name": "team-a"})
     return {"namespace": "team-a"}
@@ -222,6 +226,10 @@ STATUS_PAGE: Final = {"slug": "acme", "title": "Acme"}
 INCIDENT: Final = {"kind": "incident", "title": "Exports are late", "text": "We look at it."}
 STOP: Final = {"all": True, "reason": "the database moves"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
+FEDERATION: Final = {
+    "name": "pipeline", "issuer": "https://issuer.example.com", "audience": "a", "conditions": {"sub": "x"},
+    "permissions": ["jobs:read"],
+}  # fmt: skip
 ROLE: Final = {"permissions": ["jobs:read"]}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
 LETTERS: Final = AuditAction.LETTER_SETTLED
@@ -298,6 +306,8 @@ CHANGES: Final[dict[str, Change]] = {
     "removeAnnouncement": Change(AuditAction.ANNOUNCEMENT_REMOVED, None, _announcement),
     "storeTask": Change(AuditAction.TASK_STORED, {"name": "t", "task": JOB["task"]}),
     "uploadScript": Change(AuditAction.TASK_STORED, b"print('hello')\n", _named, script=True),
+    "createFederation": Change(AuditAction.FEDERATION_ADDED, FEDERATION),
+    "removeFederation": Change(AuditAction.FEDERATION_REMOVED, None, _federation),
     "createKey": Change(AuditAction.KEY_MADE, KEY),
     "rotateKey": Change(AuditAction.KEY_ROTATED, None, _key),
     "revokeKey": Change(AuditAction.KEY_REVOKED, None, _key),
@@ -322,7 +332,10 @@ CHANGES: Final[dict[str, Change]] = {
     "createSessionLink": Change(AuditAction.TOKEN_MADE),
 }
 
-ELSEWHERE: Final = {"registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`"}
+ELSEWHERE: Final = {
+    "registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`",
+    "startDeviceSignIn": "a stranger asks, and nothing is changed before a person decides: `test_device_sign_in`",
+}
 ANONYMOUS: Final = frozenset({"createToken", "revokeToken", "useLink"})
 """Routes without a key: the entry names the person, or a stranger."""
 

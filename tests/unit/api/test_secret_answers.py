@@ -60,6 +60,7 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
         ("MadeChannelView", "secret"),
         ("MadeKeyView", "key"),
         ("SessionLinkView", "link"),
+        ("DeviceView", "device_code"),
         ("TokenView", "access_token"),
         ("TokenView", "refresh_token"),
     }
@@ -70,7 +71,7 @@ def test_a_route_that_tells_a_secret_says_so() -> None:
     """It cannot be declared otherwise."""
     telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
     telling_names = {"createKey", "rotateKey", "createUser", "resetPassword", "createToken", "createSessionLink"}
-    telling_names |= {"createChannel", "rotateChannelSecret"}
+    telling_names |= {"createChannel", "rotateChannelSecret", "startDeviceSignIn"}
     assert telling_names == {each.name for each in telling}
     for endpoint in telling:
         with pytest.raises(TypeError, match="secret=True"):
@@ -91,6 +92,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
         "createUser": {"name": "Bob"},
         "resetPassword": None,
         "createSessionLink": None,
+        "startDeviceSignIn": {"client": "a terminal"},
         "createToken": {"grant_type": "password", "username": "Ada", "password": PASSWORD},
     }
     told: set[str] = set()

@@ -13,6 +13,8 @@ from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
+from tickwise.api.resources.machines.devices import DEVICES
+from tickwise.api.resources.machines.federations import FEDERATIONS
 from tickwise.api.resources.namespaces import NAMESPACES
 from tickwise.api.resources.observing.analytics import ANALYTICS
 from tickwise.api.resources.observing.channels import CHANNELS
@@ -53,9 +55,11 @@ RESOURCES: tuple[Endpoint, ...] = (
     *EXPLAIN,
     *TASKS,
     *KEYS,
+    *FEDERATIONS,
     *NAMESPACES,
     *USERS,
     *AUTH,
+    *DEVICES,
     *AUDIT,
 )
 

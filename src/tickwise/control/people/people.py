@@ -5,11 +5,13 @@ from __future__ import annotations
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
+from tickwise.control.federations.exchange import FederationExchange
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.browsers import BrowserLimits, BrowserService
+from tickwise.control.people.devices import DeviceService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.passwords import Passwords
@@ -17,6 +19,7 @@ from tickwise.control.people.roles import RoleService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.limits import RateLimits
 
 
@@ -33,6 +36,7 @@ class People:
         denials: Denials,
         limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
+        verifier: AssertionVerifier | None,
     ) -> None:
         store, clock = context.store, context.clock
         self._passwords = Passwords()
@@ -68,7 +72,9 @@ class People:
             pace=pace,
             forms=forms,
             denials=denials,
+            exchange=FederationExchange(context, self.callers, verifier),
         )
+        self.devices = DeviceService(context, users=store.users, pace=pace)
 
     def close(self) -> None:
         """End the threads; hashes under way are waited for."""

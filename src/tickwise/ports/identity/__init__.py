@@ -5,11 +5,15 @@ users       people, their roles, custom roles, links that admit once
 namespaces  tenants
 sessions    refresh tokens, and the public keys of access tokens
 browser_sessions  cookies of the pages, and links that sign in once
+device_sign_ins  sign-ins of terminals that a person approves in a browser
+federations  trust in tokens of other issuers, for programs without a stored key
 """
 
 from __future__ import annotations
 
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
+from tickwise.ports.identity.device_sign_ins import DeviceSignInStore
+from tickwise.ports.identity.federations import FederationStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -30,6 +34,8 @@ from tickwise.ports.identity.users import RoleStore, UserStore
 __all__ = [
     "MAX_KEYS",
     "BrowserSessionStore",
+    "DeviceSignInStore",
+    "FederationStore",
     "FoundKey",
     "KeyOrigin",
     "KeyRotation",

@@ -18,6 +18,7 @@
     keys · namespaces · removals · users · roles · sessions · browser_sessions
                                             API keys, tenants, people, custom roles, refresh tokens, cookies
                                             (`ports.identity`)
+    device_sign_ins · federations           sign-ins that a person approves in a browser, tokens of other issuers
 
 Rules of every method:
 
@@ -47,6 +48,8 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    DeviceSignInStore,
+    FederationStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -555,6 +558,10 @@ class Store(Protocol):
     def sessions(self) -> SessionStore: ...
     @property
     def browser_sessions(self) -> BrowserSessionStore: ...
+    @property
+    def device_sign_ins(self) -> DeviceSignInStore: ...
+    @property
+    def federations(self) -> FederationStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

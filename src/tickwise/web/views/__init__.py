@@ -16,6 +16,7 @@ from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.live import LIVE
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.machines.devices import DEVICES
 from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.notices import NOTICES
 from tickwise.web.views.observing.analytics import ANALYTICS
@@ -34,6 +35,7 @@ from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
+    *DEVICES,
     *OVERVIEW,
     *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,

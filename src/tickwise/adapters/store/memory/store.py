@@ -29,6 +29,8 @@ from tickwise.adapters.store.memory.notices.rules import NotificationRules
 from tickwise.adapters.store.memory.observing.status_pages import StatusPages
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
+from tickwise.adapters.store.memory.people.device_sign_ins import DeviceSignIns
+from tickwise.adapters.store.memory.people.federations import Federations
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
@@ -111,6 +113,8 @@ class MemoryStore:
         self.roles = Roles(state)
         self.sessions = Sessions(state)
         self.browser_sessions = BrowserSessions(state)
+        self.device_sign_ins = DeviceSignIns(state)
+        self.federations = Federations(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
 

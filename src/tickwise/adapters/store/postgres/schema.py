@@ -83,6 +83,7 @@ MIGRATIONS: Final = (
     Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
     Migration("0042", ("0042_confinement.sql",)),
+    Migration("0046", ("0046_machines.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -205,7 +206,7 @@ async def _migrate(
         for step, migration in enumerate(missing, 1):
             for name in migration.files:
                 await connection.execute(statement("migration_limits"))
-                await connection.execute((INDEXES_FOLDER / name).read_text(encoding="utf-8"))
+                await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
             tell(step, len(missing) + len(INDEXES))
         await _after(connection, then)

@@ -33,6 +33,8 @@ from tickwise.adapters.store.postgres.notices.notices import Notices
 from tickwise.adapters.store.postgres.notices.rules import NotificationRules
 from tickwise.adapters.store.postgres.observing.status_pages import StatusPages
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
+from tickwise.adapters.store.postgres.people.device_sign_ins import DeviceSignIns
+from tickwise.adapters.store.postgres.people.federations import Federations
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.saved_views import SavedViews
@@ -154,6 +156,8 @@ class PostgresStore:
         self.roles = Roles(shared)
         self.sessions = Sessions(shared)
         self.browser_sessions = BrowserSessions(shared)
+        self.device_sign_ins = DeviceSignIns(shared)
+        self.federations = Federations(shared)
         self.audit = Audit(shared)
         self.feed = Feed(shared)
 
