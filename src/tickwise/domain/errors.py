@@ -20,6 +20,7 @@
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
+    │   ├── ProviderUnavailable 503  the provider that signs people in is away: nobody was signed in
     │   └── Busy                429  a bounded buffer is full
     ├── Misconfigured         an operator must act: settings, ports, disks, versions
     └── Bug                   report it: a state that the code holds impossible
@@ -105,6 +106,12 @@ class PasswordLimited(Unauthenticated):
     """A password that somebody chose who holds less than the person does by now."""
 
     code = "password_limited"
+
+
+class PasswordSignInOff(Unauthenticated):
+    """This installation takes no password of this person: a provider signs people in."""
+
+    code = "password_sign_in_off"
 
 
 class Forbidden(Refused):
@@ -214,6 +221,12 @@ class TokensUnavailable(Unavailable):
     """This process makes no tokens: it has no key to sign them with."""
 
     code = "tokens_unavailable"
+
+
+class ProviderUnavailable(Unavailable):
+    """The provider that signs people in did not answer, or not as a provider does. Nobody was signed in."""
+
+    code = "provider_unavailable"
 
 
 class Misconfigured(TickwiseError):

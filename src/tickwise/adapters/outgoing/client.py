@@ -132,6 +132,7 @@ class HttpClient:
                     data=request.body,
                     allow_redirects=False,
                     ssl=True if request.tls is None else request.tls,
+                    proxy=request.proxy,
                     timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_seconds),
                 )
             async with response:

@@ -30,6 +30,8 @@ class Request:
     """From the look-up of the name to a connection that is ready."""
     first_byte_seconds: float | None = None
     """From the beginning to the status and headers of the answer. None: no limit."""
+    proxy: str | None = None
+    """The address of a proxy that connects in our place: it judges no address. None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
