@@ -54,7 +54,7 @@ async def test_a_pipeline_gets_what_its_federation_says(here: World, issuer: Loc
     assert ("pipeline (repo:acme/app:ref:refs/heads/main)", ["jobs:create", "jobs:read"]) == (
         me["name"], me["permissions"],
     )  # fmt: skip
-    job = {"name": "built", "task": {"kind": "shell", "command": "true"}}
+    job = {"name": "built", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "true"}}
     made = await ask(here, tokens["access_token"], "POST", "/jobs", json=job)
     assert 201 == made.status_code, made.text
     assert 403 == (await ask(here, tokens["access_token"], "GET", "/keys")).status_code

@@ -101,9 +101,8 @@ def _changed(place: int, text: Callable[[str], str]) -> Forged:
     return made
 
 
-def _with_claims(part: str) -> str:
-    claims = json.loads(base64.urlsafe_b64decode(part + "=="))
-    return _b64({**claims, "repository": "acme/app", "sub": "admin"})
+def _with(part: str, **changed: Any) -> str:
+    return _b64({**json.loads(base64.urlsafe_b64decode(part + "==")), **changed})
 
 
 REFUSED: Final[dict[str, Forged]] = {
@@ -139,7 +138,7 @@ REFUSED: Final[dict[str, Forged]] = {
     "a list without the audience": _claims(aud=["a", "b"]),
     "another issuer": _claims(iss="https://token.actions.githubusercontent.com"),
     "no issuer": _claims(iss=None),
-    "an issuer that is a list": _claims(iss=["x"]),
+    "an issuer that is a list": _changed(1, lambda part: _with(part, iss=["x"])),
     "expired": _claims(iat=_In(-700), nbf=_In(-700), exp=_In(-400)),
     "just beyond the leeway": _claims(exp=_In(-61)),
     "no expiry": _claims(exp=None),
@@ -161,7 +160,7 @@ REFUSED: Final[dict[str, Forged]] = {
     "an id that is a list": _claims(jti=["a"]),
     "an id that is huge": _claims(jti="j" * 5_000),
     "works for more than a day": _claims(exp=_In(90_000)),
-    "claims changed after the signature": _changed(1, _with_claims),
+    "claims changed after the signature": _changed(1, lambda part: _with(part, sub="admin")),
     "a signature of another length": _changed(2, lambda part: part[:-8]),
     "a signature of zeros": _changed(2, lambda part: _b64(bytes(256))),
     "an empty signature": _changed(2, lambda _: ""),
@@ -171,6 +170,7 @@ REFUSED: Final[dict[str, Forged]] = {
     "a payload that is no JSON": _changed(1, lambda _: _b64(b"hello")),
     "a payload that is a list": _changed(1, lambda _: _b64(b"[1]")),
     "a deep payload": _changed(1, lambda _: _b64(b'{"iss":"x","a":' + b"[" * 4_000 + b"]" * 4_000 + b"}")),
+    "a deep header": _changed(0, lambda _: _b64(b'{"alg":"RS256","a":' + b"[" * 5_000 + b"]" * 5_000 + b"}")),
     "letters beyond ASCII": lambda issuer: f"{issuer.token()}é",
     "a NUL": lambda issuer: f"{issuer.token()}\0",
 }  # fmt: skip

@@ -162,5 +162,5 @@ def unverified_issuer(assertion: str) -> str:
         raise Unauthenticated("this is no token: send the JWT of your issuer, three parts with dots between")
     try:
         return _named.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))).iss
-    except (msgspec.DecodeError, binascii.Error, ValueError):
+    except (msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
         raise Unauthenticated("this token cannot be read, or does not name its issuer (iss)") from None

@@ -12,6 +12,7 @@ longer. The device code has 256 random bits. A link that carries the code fills 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
@@ -121,7 +122,7 @@ class DeviceService:
                 seconds=CODE_SECONDS,
                 interval_seconds=INTERVAL_SECONDS,
             )
-            begun = await self._context.surely(lambda kept=request: self._store.begin(kept))
+            begun = await self._context.surely(partial(self._store.begin, request))
             if begun is BegunDeviceSignIn.FULL:
                 break
             if begun is BegunDeviceSignIn.BEGUN:

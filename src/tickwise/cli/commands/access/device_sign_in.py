@@ -65,7 +65,7 @@ def _tokens(client: Client, begun: Mapping[str, Any]) -> Mapping[str, Any]:
             interval = max(interval, away.retry_after_seconds or 0.0) + SLOW_DOWN_SECONDS
             continue
         except ProblemError as refused:
-            code = refused.problem.get("code")
+            code = refused.code
             if code == "authorization_pending":
                 continue
             if code == "slow_down":

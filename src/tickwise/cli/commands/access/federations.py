@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,7 +106,7 @@ def _given(command: Decorated) -> Decorated:
 @_given
 @click.pass_obj
 def github(
-    session: Session, repository: str, ref: str | None, environment: str | None, issuer: str, **given: Any
+    session: Session, /, repository: str, ref: str | None, environment: str | None, issuer: str, **given: Any
 ) -> None:
     """Take the tokens of GitHub Actions."""
     conditions = {"repository": repository, "ref": ref, "environment": environment}
@@ -119,7 +120,7 @@ def github(
 @click.option("--issuer", default=GITLAB, show_default=True, help="The address of another GitLab.")
 @_given
 @click.pass_obj
-def gitlab(session: Session, project: str, ref: str | None, protected: bool, issuer: str, **given: Any) -> None:
+def gitlab(session: Session, /, project: str, ref: str | None, protected: bool, issuer: str, **given: Any) -> None:
     """Take the ID tokens of GitLab's pipelines."""
     conditions = {"project_path": project, "ref": ref, "ref_protected": "true" if protected else None}
     # One token serves the whole job of a pipeline.
@@ -135,7 +136,7 @@ def gitlab(session: Session, project: str, ref: str | None, protected: bool, iss
 )  # fmt: skip
 @_given
 @click.pass_obj
-def kubernetes(session: Session, account: str, issuer: str, key_file: str | None, **given: Any) -> None:
+def kubernetes(session: Session, /, account: str, issuer: str, key_file: str | None, **given: Any) -> None:
     """Take the tokens of a service account of Kubernetes."""
     place, slash, name = account.partition("/")
     if not slash or not place or not name:
@@ -154,7 +155,7 @@ def kubernetes(session: Session, account: str, issuer: str, key_file: str | None
 @click.option("--many-uses", is_flag=True, help="Take a token more than once, also one that has an id (jti).")
 @_given
 @click.pass_obj
-def issuer(session: Session, issuer: str, key_file: str | None, many_uses: bool, **given: Any) -> None:
+def issuer(session: Session, /, issuer: str, key_file: str | None, many_uses: bool, **given: Any) -> None:
     """Take the tokens of any issuer, such as service accounts of your provider; say the conditions with --claim."""
     _make(session, issuer, {}, issuer, single_use=not many_uses, key_file=key_file, **given)
 
@@ -162,7 +163,7 @@ def issuer(session: Session, issuer: str, key_file: str | None, many_uses: bool,
 def _make(
     session: Session,
     issuer: str,
-    conditions: dict[str, str | None],
+    conditions: Mapping[str, str | None],
     usual_name: str,
     *,
     single_use: bool,
