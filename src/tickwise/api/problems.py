@@ -296,7 +296,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None = None
     error: str | None = None
-    """The same for clients of OAuth (RFC 6749, section 5.2), where it is one of its errors."""
+    """The code for clients of OAuth, where it is one of theirs (RFC 6749, section 5.2)."""
     results: list[ResultView] | None = None
     """Of an atomic batch: what is wrong with which job."""
 

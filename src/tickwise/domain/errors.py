@@ -95,7 +95,7 @@ class Unauthenticated(Refused):
 class NoTokenGiven(Refused):
     """A terminal that waits for a person gets no tokens yet, or none at all (RFC 8628, section 3.5)."""
 
-    code = "authorization_pending"
+    code = "no_token_given"
 
     def __init__(self, detail: str, *, code: str) -> None:
         super().__init__(detail)

@@ -42,13 +42,13 @@ _UNKNOWN: Final = (
 )
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _IssuerClaim(msgspec.Struct, frozen=True):
     """The part of a token that is read before its signature is checked."""
 
     iss: str
 
 
-_named: Final = msgspec.json.Decoder(_Named)
+_issuer_claim: Final = msgspec.json.Decoder(_IssuerClaim)
 
 
 class Exchanged(NamedTuple):
@@ -161,6 +161,6 @@ def unverified_issuer(assertion: str) -> str:
     if len(parts) != 3 or not assertion.isascii():
         raise Unauthenticated("this is no token: send the JWT of your issuer, three parts with dots between")
     try:
-        return _named.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))).iss
+        return _issuer_claim.decode(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))).iss
     except (msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
         raise Unauthenticated("this token cannot be read, or does not name its issuer (iss)") from None

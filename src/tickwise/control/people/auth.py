@@ -81,7 +81,7 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     assertion: Assertion | UnsetType = UNSET
     """The token of another issuer (RFC 7523)."""
     subject_token: Assertion | UnsetType = UNSET
-    """The same in a token exchange (RFC 8693)."""
+    """The token of another issuer in a token exchange (RFC 8693)."""
     subject_token_type: (
         Literal["urn:ietf:params:oauth:token-type:jwt", "urn:ietf:params:oauth:token-type:id_token"] | UnsetType
     ) = UNSET

@@ -28,7 +28,7 @@ class DeviceView(msgspec.Struct, kw_only=True):
     verification_uri: str
     """The page for the person."""
     verification_uri_complete: str
-    """The same with the code filled in. The person confirms it there."""
+    """The page with the code filled in. The person confirms it there."""
     expires_in: int
     """Seconds."""
     interval: int

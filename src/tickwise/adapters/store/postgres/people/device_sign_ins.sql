@@ -12,7 +12,7 @@ ON CONFLICT DO NOTHING
 RETURNING true
 
 -- name: device_sign_in_stands
--- Whether a request is there, or another one with its code. $1 id, $2 user code.
+-- Check for a request, and for another one with its code. $1 id, $2 user code.
 SELECT EXISTS (SELECT FROM tickwise.device_sign_ins WHERE device_id = $1) AS is_same,
        EXISTS (SELECT FROM tickwise.device_sign_ins WHERE user_code = $2) AS is_taken
 

@@ -90,7 +90,7 @@ class DeviceSignInsContract(StoreContract):
         assert (await store.device_sign_ins.poll(request.digest, family=make.identifier())).poll is Poll.UNKNOWN
 
     async def test_an_approved_request_gives_one_session(self, store: Store, make: Factory) -> None:
-        """The same session again is answered again: its answer may have been lost. Another one gets nothing."""
+        """A repeat for that session is answered again: its answer may have been lost. Another session gets nothing."""
         request, user = await self.begun(store, make), await self.person(store, make)
         assert await self.decided(store, request, user)
         family = make.identifier()
@@ -111,7 +111,7 @@ class DeviceSignInsContract(StoreContract):
         assert sorted(found) == [Poll.APPROVED, Poll.UNKNOWN, Poll.UNKNOWN, Poll.UNKNOWN]
 
     async def test_a_request_is_decided_once(self, store: Store, make: Factory) -> None:
-        """The same decision again is one with one entry; another one, or that of another person, changes nothing."""
+        """A repeat of the decision is one, with one entry; a different one, or that of another person, changes nothing."""
         request, user = await self.begun(store, make), await self.person(store, make)
         other = await self.person(store, make)
         assert [await self.decided(store, request, user) for _ in range(2)] == [True, True]

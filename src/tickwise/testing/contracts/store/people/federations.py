@@ -97,7 +97,7 @@ class FederationsContract(StoreContract):
         assert list(await store.federations.page("elsewhere", before=None, limit=2)) == []
 
     async def test_a_token_is_used_once_until_its_time_is_over(self, store: Store, make: Factory) -> None:
-        """The same exchange again has it: its answer may have been lost. Of many at once, one has it."""
+        """A repeat of the exchange has it: its answer may have been lost. Of many at once, one has it."""
         digest = sha256(b"a jti").digest()
         exchanges = [make.identifier() for _ in range(4)]
         used = await asyncio.gather(
