@@ -103,6 +103,7 @@ from tickwise.testing.contracts.store.observing.usage import SamplesContract, Us
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
 from tickwise.testing.contracts.store.people.device_sign_ins import DeviceSignInsContract
 from tickwise.testing.contracts.store.people.federations import FederationsContract
+from tickwise.testing.contracts.store.people.identities import IdentitiesContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
 from tickwise.testing.contracts.store.people.keys import KeysContract
 from tickwise.testing.contracts.store.people.namespaces import NamespacesContract
@@ -339,6 +340,10 @@ class TestDeviceSignIns(Backend, DeviceSignInsContract):
 
 
 class TestFederations(Backend, FederationsContract):
+    pass
+
+
+class TestIdentities(Backend, IdentitiesContract):
     pass
 
 

@@ -70,7 +70,8 @@ ABOUT: Final[dict[str, str]] = {
             "createFederation", "listFederations", "getFederation", "removeFederation",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
-            "getUser", "changeUser", "resetPassword", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
+            "getUser", "changeUser", "resetPassword", "listIdentities", "linkIdentity",
+            "unlinkIdentities", "getQuotas", "setQuotas", "getUsage", "listAudit", "exportAudit",
             "describe", "metrics", "healthDetails",
         ),
         NO_JOB,
@@ -79,7 +80,9 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(("changePassword", "createSessionLink", "endSessions", "whoAmI", "rotateKey"), CALLER),
     **dict.fromkeys(
         ("registerUser", "useLink", "createToken", "revokeToken", "startDeviceSignIn", "keySet", "live", "ready",
-        "health"), OPEN ),
+         "health", "listProviders", "providerLogout"),
+        OPEN,
+    ),
 }  # fmt: skip
 """By the name of the operation."""
 

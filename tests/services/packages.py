@@ -35,6 +35,8 @@ PROGRAMS: Final = {
     "chromium": "chromium",
     "promtool": "prometheus",
     "bwrap": "bubblewrap",
+    "node": "nodejs",
+    "npm": "npm",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -83,14 +85,14 @@ def _install(name: str) -> str:
     options = ["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"]
     install = ["apt-get", *options, "install", "-y", "-qq", "--no-install-recommends", package]
     # The lists of a fresh machine are old or absent: they are read anew once an attempt has failed.
-    said = _try([install], environment, before_again=[["apt-get", *options, "update", "-qq"]])
+    said = tried([install], environment, before_again=[["apt-get", *options, "update", "-qq"]])
     found = _find(name)
     if found is None:
         raise Missing(f"{by_hand}: it was tried, and this came of it:\n{said[-2_000:]}")
     return found
 
 
-def _try(
+def tried(
     commands: Sequence[Sequence[str]], environment: dict[str, str], *, before_again: Sequence[Sequence[str]]
 ) -> str:
     """Run the commands until they all succeed, at most `ATTEMPTS` times. What the last one said."""
@@ -133,7 +135,7 @@ def _fetch(jars: Path) -> None:
         "dependency:copy-dependencies",
     ]  # fmt: skip
     program("java")
-    said = _try([command], dict(os.environ), before_again=[])
+    said = tried([command], dict(os.environ), before_again=[])
     if not any(part.glob(f"kafka_2.13-{KAFKA_VERSION}.jar")):
         raise Missing(
             f"Kafka {KAFKA_VERSION} could not be fetched through Maven. Try it by hand: {' '.join(command)}\n"

@@ -27,6 +27,7 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
+from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -117,6 +118,8 @@ async def world(
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
     verifier: AssertionVerifier | None = None,
+    sso: SsoConfig | None = None,
+    password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
@@ -149,6 +152,8 @@ async def world(
             live=LiveOptions(telemetry=metrics),
             settings=settings,
             verifier=verifier,
+            sso=sso,
+            password_sign_in=password_sign_in,
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

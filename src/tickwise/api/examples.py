@@ -103,6 +103,8 @@ BODIES: Final[dict[str, Any]] = {
     "LinkUseBody": {"secret": "twl_the-secret-of-the-link", "password": "four quiet herons wade"},
     "RolePermissionsBody": {"permissions": ["jobs:read", "runs:read", "runs:write"]},
     "PasswordBody": {"current": "four quiet herons wade", "password": "nine purple kettles hum"},
+    "IdentityBody": {"subject": "9f1d3c52-7a4e-4f6b-8d52-0c5b9f1e2a77"},
+    "LogoutTokenBody": {"logout_token": "eyJhbGciOiJSUzI1NiIsInR5cCI6ImxvZ291dCtqd3QifQ.e30.c2ln"},
     "TokenBody": {"grant_type": "password", "username": "ada@example.org", "password": "four quiet herons wade"},
     "RevokeBody": {"token": "twr_the-refresh-token"},
     "TaskBody": {"taskId": "report", "script": "print('hello')\n"},

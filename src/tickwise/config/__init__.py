@@ -26,6 +26,7 @@ from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.machines import MachineSettings
+from tickwise.config.oidc import OidcSettings, check_oidc
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
@@ -64,7 +65,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, MachineSettings):
+class Settings(ScriptSettings, OidcSettings, MachineSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -746,6 +747,7 @@ def _read(setting: Setting, source: SettingSource) -> Any:
 
 def _check_together(settings: Settings) -> None:
     """Rules over two settings. Each line: the rule, the two settings, the reason."""
+    check_oidc(settings, {name: setting.variable for name, setting in SETTINGS.items()})
     if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
         there, missing = (
             ("tls_cert_file", "tls_key_file") if settings.tls_cert_file else ("tls_key_file", "tls_cert_file")

@@ -39,6 +39,7 @@ from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.browsers import BrowserLimits
 from tickwise.control.people.people import People
+from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService
@@ -95,6 +96,8 @@ class Control:
         browser_limits: BrowserLimits | None = None,
         settings: Sequence[SettingInForce] = (),
         verifier: AssertionVerifier | None = None,
+        sso: SsoConfig | None = None,
+        password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
         the broker has it; `signer` signs requests, and `shared_state` carries notes of them to other processes.
@@ -102,8 +105,9 @@ class Control:
         `scripts` looks at the syntax of scripts; None: nothing does. `registration`: how people register; None: they do
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
-        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `verifier`
-        checks tokens of other issuers; None: none is taken."""
+        `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `sso`: the
+        provider that signs people in. `password_sign_in`: who signs in with a password. `verifier` checks tokens of
+        other issuers; None: none is taken."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users)
         composer = JobComposer(context, check)
@@ -120,15 +124,14 @@ class Control:
         self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
-        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
-        self.namespaces = NamespaceService(context, context.store.namespaces)
-        self.keys = KeyService(context, keys, self.directory)
+        self._begin_access(context, keys)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         people = People(
-            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, verifier
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
+            password_sign_in, verifier,
         )  # fmt: skip
-        self._people, self.browsers, self.devices = people, people.browsers, people.devices
-        self.federations = FederationService(context, keys, self.directory)
+        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
+        self.devices = people.devices
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership, settings)
@@ -147,6 +150,12 @@ class Control:
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
+
+    def _begin_access(self, context: ControlContext, keys: Keys) -> None:
+        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
+        self.namespaces = NamespaceService(context, context.store.namespaces)
+        self.keys = KeyService(context, keys, self.directory)
+        self.federations = FederationService(context, keys, self.directory)
 
     def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
         self.tasks = TaskService(context, check, declarations)

@@ -217,7 +217,7 @@ class Pages:
                 raise Bug(f"{page.name} names a method that declares no permission")
             if access.permissions:
                 admitted(visit.principal, *access.permissions, by_labels=access.by_labels)
-        if page.name != UNKNOWN:
+        if page.name != UNKNOWN and not page.takes_any_query:
             forms.check_names(visit.query, page.query)
         return await page.handler(visit)
 

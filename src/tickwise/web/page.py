@@ -31,6 +31,8 @@ class WebPage:
     """The methods of control that it cannot do without: the visitor needs a permission of each."""
     query: tuple[str, ...] = ()
     """The parameters of its address, beside the namespace. Others are refused."""
+    takes_any_query: bool = False
+    """Its address is made elsewhere, with parameters that are not known here."""
     is_open: bool = False
     """It needs no sign-in."""
     is_stream: bool = False

@@ -38,6 +38,7 @@ from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users
@@ -75,6 +76,7 @@ from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
 from tickwise.wiring.outgoing.federations import federated_tokens
 from tickwise.wiring.outgoing.notices import make_notice_delivery
+from tickwise.wiring.outgoing.provider import open_provider
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
@@ -277,14 +279,15 @@ def blobs_url(settings: Settings) -> str:
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
     verifier = federated_tokens(runtime.settings, runtime.clock)
-    control = _control(runtime, verifier)
-    runtime.metrics.watch_buffers(control.buffers)
-    await control.start()
-    try:
-        yield control
-    finally:
-        await control.stop()
-        await verifier.close()
+    async with open_provider(runtime.settings, runtime.clock) as sso:
+        control = _control(runtime, sso, verifier)
+        runtime.metrics.watch_buffers(control.buffers)
+        await control.start()
+        try:
+            yield control
+        finally:
+            await control.stop()
+            await verifier.close()
 
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
@@ -309,7 +312,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
     )
 
 
-def _control(runtime: Runtime, verifier: AssertionVerifier) -> Control:
+def _control(runtime: Runtime, sso: SsoConfig | None, verifier: AssertionVerifier) -> Control:
     """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
@@ -338,6 +341,8 @@ def _control(runtime: Runtime, verifier: AssertionVerifier) -> Control:
         ),
         settings=settings_in_force(settings),
         verifier=verifier,
+        sso=sso,
+        password_sign_in=PasswordSignIn(settings.password_sign_in),
     )
 
 

@@ -24,6 +24,7 @@ PEOPLE = (
     "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
     "token_keys", "browser_sessions", "session_links", "device_sign_ins", "federations",
     "used_assertions",
+    "token_keys", "browser_sessions", "session_links", "identities", "sign_ins", "provider_sessions", "logout_tokens",
 )  # fmt: skip
 NOTICES = (
     "channels", "channel_secrets", "notification_rules", "notices_version", "notices_watched", "notices_events",

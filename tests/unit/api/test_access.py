@@ -15,8 +15,14 @@ from tickwise.api.resources import RESOURCES
 from tickwise.control.access import permissions_of
 from tickwise.domain.permissions import Permission, closed
 
-OPEN = {"/livez", "/readyz", "/healthz", "/.well-known/jwks.json"}
-WAYS_IN = {f"{API}/{path}" for path in ("auth/token", "auth/revoke", "auth/device", "users/register", "users/links")}
+OPEN_ROUTES = {"/.well-known/jwks.json", f"{API}/auth/providers"}
+OPEN = {"/livez", "/readyz", "/healthz", *OPEN_ROUTES}
+WAYS_IN = {
+    f"{API}/{path}"
+    for path in (
+        "auth/token", "auth/revoke", "auth/device", "users/register", "users/links", "auth/providers/logout",
+    )
+}  # fmt: skip
 """Their bodies hold the credential."""
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 
@@ -116,7 +122,7 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     heads = {("HEAD", path) for method, path in declared | own if method == "GET"}
     served = {(method, path.replace(":path}", "}")) for method, path in _routes(here)}
     assert declared | own | heads == served
-    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | {"/.well-known/jwks.json"}
+    assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | OPEN_ROUTES
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
         "changePassword",
         "createSessionLink",

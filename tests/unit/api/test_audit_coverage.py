@@ -199,6 +199,12 @@ async def _user(here: Scene) -> dict[str, str]:
     return {"user_id": (await here.ask("POST", "/users", 201, {**USER, "name": "Eve"}))["user_id"]}
 
 
+async def _linked(here: Scene) -> dict[str, str]:
+    ids = await _user(here)
+    await here.ask("PUT", f"/users/{ids['user_id']}/identities", 200, IDENTITY)
+    return ids
+
+
 async def _link(here: Scene) -> dict[str, str]:
     made = await here.ask("POST", "/users", 201, {"name": "Eve", "roles": USER["roles"]})
     return {"secret": made["link"]}
@@ -231,6 +237,7 @@ FEDERATION: Final = {
     "permissions": ["jobs:read"],
 }  # fmt: skip
 ROLE: Final = {"permissions": ["jobs:read"]}
+IDENTITY: Final = {"issuer": "https://sso.example.com", "subject": "u-1"}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
 LETTERS: Final = AuditAction.LETTER_SETTLED
 REQUESTED: Final = AuditAction.OPERATION_REQUESTED
@@ -324,6 +331,8 @@ CHANGES: Final[dict[str, Change]] = {
     "removeAccessRole": Change(AuditAction.ROLE_DROPPED, None, _role),
     "changeUser": Change(AuditAction.USER_CHANGED, {"name": "Evelyn"}, _user),
     "resetPassword": Change(AuditAction.LINK_MADE, None, _user),
+    "linkIdentity": Change(AuditAction.IDENTITY_LINKED, IDENTITY, _user),
+    "unlinkIdentities": Change(AuditAction.IDENTITY_UNLINKED, None, _linked),
     "createToken": Change(
         AuditAction.SIGNED_IN, {"grant_type": "password", "username": "Eve", "password": PASSWORD}, _signing_in
     ),
@@ -335,6 +344,7 @@ CHANGES: Final[dict[str, Change]] = {
 ELSEWHERE: Final = {
     "registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`",
     "startDeviceSignIn": "a stranger asks, and nothing is changed before a person decides: `test_device_sign_in`",
+    "providerLogout": "there is no provider here: `test_a_logout_at_the_provider_ends_the_session_here`",
 }
 ANONYMOUS: Final = frozenset({"createToken", "revokeToken", "useLink"})
 """Routes without a key: the entry names the person, or a stranger."""

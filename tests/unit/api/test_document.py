@@ -239,6 +239,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
     # of failures that is not there, about a person (`test_people.py`), or takes the job elsewhere
     # (`test_job_moves.py`).
     people = {"UserChangeBody", "RegisterBody", "LinkUseBody", "PasswordBody", "TokenBody", "RolePermissionsBody"}
+    people |= {"IdentityBody", "LogoutTokenBody"}
     others = {
         "ErrorResolveBody",
         "ErrorIgnoreBody",

@@ -20,6 +20,7 @@ from tickwise.web.views import PAGES
 
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 OPEN = {"login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen", "display", "act", "act_done"}
+OPEN |= {"provider_begin", "provider_callback", "provider_out"}
 FOR_INSTALLATION = {"settings", "namespace_quotas"}
 """A permission in one namespace is not enough."""
 FOR_ALL = {"overview", "find", "alive", "device", "device_decide"}

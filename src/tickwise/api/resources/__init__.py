@@ -28,6 +28,8 @@ from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.saved_views import SAVED_VIEWS
 from tickwise.api.resources.schedules import SCHEDULES
+from tickwise.api.resources.sso.identities import IDENTITIES
+from tickwise.api.resources.sso.providers import PROVIDERS
 from tickwise.api.resources.stops import STOPS
 from tickwise.api.resources.tasks import TASKS
 from tickwise.api.resources.users import USERS
@@ -60,6 +62,8 @@ RESOURCES: tuple[Endpoint, ...] = (
     *USERS,
     *AUTH,
     *DEVICES,
+    *PROVIDERS,
+    *IDENTITIES,
     *AUDIT,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ from tickwise.cli.session import Session, data_dir_option, json_option
 
 if TYPE_CHECKING:
     from tickwise.wiring.doctor import Left, Running
+    from tickwise.wiring.findings import DoctorFinding
 
 _database = click.option(
     "--database",
@@ -48,22 +49,13 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
     from tickwise.wiring.doctor import doctor as examine
 
     settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
-    findings: list[dict[str, Any]] = [
-        {"name": found.name, "level": found.level, "detail": found.detail, "advice": found.advice}
-        for found in examine(
-            settings,
-            _running(settings.data_dir),
-            left=_left(settings.data_dir),
-            database_given=database_url is not None,
-        )
-    ]
-    if session.as_json:
-        session.show_json(findings)
-    else:
-        rows = [(found["level"], found["name"], found["detail"], found["advice"] or "") for found in findings]
-        titles = ("LEVEL", "CHECK", "FOUND", "ADVICE")
-        output.entries(session, titles, rows, lead=2, empty="Nothing was checked.")
-    return Exit.JOB_FAILED if any(found["level"] == "error" for found in findings) else Exit.OK
+    findings = examine(
+        settings,
+        _running(settings.data_dir),
+        left=_left(settings.data_dir),
+        database_given=database_url is not None,
+    )
+    return _show(session, findings)
 
 
 @doctor.command()
@@ -99,6 +91,38 @@ def history(session: Session, *, begin: str, end: str | None, namespace: str, da
     else:
         session.say(verdict.as_text())
     return Exit.OK if verdict.valid else Exit.JOB_FAILED
+
+
+@doctor.command()
+@_database
+@data_dir_option
+@json_option
+@click.pass_obj
+def sso(session: Session, *, database_url: str | None) -> int:
+    """Check the provider that signs people in: discovery, clock, keys, our address there, the roles of oidc_roles.
+
+    Nothing is changed, and nobody is signed in.
+
+    The exit code is 1 if something is broken.
+    """
+    from tickwise import config
+    from tickwise.wiring.doctor import database_of
+    from tickwise.wiring.outgoing.provider_findings import examine_provider
+
+    settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
+    address = database_of(settings, _running(settings.data_dir), given=database_url is not None)
+    return _show(session, examine_provider(settings, address))
+
+
+def _show(session: Session, found: list[DoctorFinding]) -> int:
+    """Print findings; the exit code."""
+    if session.as_json:
+        session.show_json([each._asdict() for each in found])
+    else:
+        rows = [(each.level, each.name, each.detail, each.advice) for each in found]
+        titles = ("LEVEL", "CHECK", "FOUND", "ADVICE")
+        output.entries(session, titles, rows, lead=2, empty="Nothing was checked.")
+    return Exit.JOB_FAILED if any(each.level == "error" for each in found) else Exit.OK
 
 
 def _running(data_dir: Path) -> Running | None:

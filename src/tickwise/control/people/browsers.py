@@ -4,8 +4,8 @@
     key, on this machine ──► link ─once─┘      idle and absolute end; sign-out, another password, a revoked key end it
 
 A session holds no permissions: its person or key is looked up again (`find`), and what they may not do any more counts
-as soon as the answer of before is forgotten (`web.sessions`). A provider that signs people in elsewhere would begin a
-session as `sign_in` does, once it has told which person it is.
+as soon as the answer of before is forgotten (`web.sessions`). A provider that signs people in begins a session, too
+(`sso`).
 
 Invariant: a link is made and used on one machine: its secret never travels over a network.
 """
@@ -26,6 +26,7 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.audit_masking import shown
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import Forbidden, Unauthenticated
 from tickwise.domain.model import Origin, Principal, time_id
@@ -36,7 +37,8 @@ from tickwise.ports.identity.browser_sessions import (
     NewSessionLink,
     SessionSubject,
 )
-from tickwise.ports.identity.users import UserStore
+from tickwise.ports.identity.identities import ProviderSession
+from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.signals import Topic
 
 LINK_SECONDS: Final = 300.0
@@ -117,6 +119,15 @@ class BrowserService:
         source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
         return await self._begin(subject, source, origin, earlier=earlier)
 
+    @requires_none("the provider vouches for the person, and `SsoService` has checked that it does")
+    async def begin_by_provider(
+        self, row: UserRow, provider: ProviderSession, origin: Origin, *, earlier: str | None = None
+    ) -> OpenedSession:
+        """Begin a session of a person that a provider vouches for. The one of the cookie `earlier` ends."""
+        subject = SessionSubject(row.user_id, None, row.generation)
+        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
+        return await self._begin(subject, source, origin, earlier=earlier, provider=provider)
+
     @requires_none("a link carries the permissions of the caller who asks for it, and no others")
     async def make_link(self, who: Principal) -> SessionLink:
         """A link that opens one session of the caller. Raises `Forbidden` for a caller on another machine, and for a
@@ -174,6 +185,7 @@ class BrowserService:
         *,
         link: bytes | None = None,
         earlier: str | None = None,
+        provider: ProviderSession | None = None,
     ) -> OpenedSession:
         clock = self._context.clock
         cookie = new_secret(clock, SecretKind.COOKIE)
@@ -184,10 +196,12 @@ class BrowserService:
             address=origin.address,
             idle_seconds=self._limits.idle_seconds,
             most_seconds=self._limits.most_seconds,
+            provider=provider,
         )
         kind = "user" if subject.user_id is not None else "key"
         target = str(subject.user_id or subject.key_id)
-        audit = AuditEntry(INSTALLATION, AuditAction.SIGNED_IN, source, kind, target=target)
+        by = None if provider is None else shown({"by": "provider", "issuer": provider.identity.issuer})
+        audit = AuditEntry(INSTALLATION, AuditAction.SIGNED_IN, source, kind, target=target, detail=by)
         replaces = None if earlier is None else _digest(earlier)
         begun = await self._context.surely(
             lambda: self._sessions.begin(session, link=link, replaces=replaces, audit=audit)

@@ -16,11 +16,13 @@ from tickwise.control.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_limits import is_beyond
 from tickwise.control.people.passwords import Passwords
-from tickwise.domain.callers import Caller
-from tickwise.domain.errors import PasswordLimited, Unauthenticated
+from tickwise.control.people.sso.rules import PasswordSignIn
+from tickwise.domain.callers import INSTALLATION, Caller
+from tickwise.domain.errors import PasswordLimited, PasswordSignInOff, Unauthenticated
 from tickwise.domain.model import Origin
 from tickwise.domain.names import email_key, name_key
-from tickwise.ports.identity.users import SignIn, UserRow, UserStore
+from tickwise.domain.permissions import Role
+from tickwise.ports.identity.users import Member, SignIn, UserRow, UserStore
 
 _WRONG: Final = "the name or the password is wrong"
 
@@ -38,9 +40,17 @@ class PasswordCheck:
     """Finds the person of a name and a password."""
 
     def __init__(
-        self, users: UserStore, callers: Callers, passwords: Passwords, pace: SignInPace, denials: Denials
+        self,
+        users: UserStore,
+        callers: Callers,
+        passwords: Passwords,
+        pace: SignInPace,
+        denials: Denials,
+        *,
+        admits: PasswordSignIn = PasswordSignIn.ON,
     ) -> None:
-        """`denials` counts failed sign-ins for the audit log."""
+        """`denials` counts failed sign-ins for the audit log. `admits`: the people that sign in with a password."""
+        self._admits = admits
         self._users = users
         self._callers = callers
         self._passwords = passwords
@@ -49,7 +59,9 @@ class PasswordCheck:
 
     async def person(self, username: str, password: str, origin: Origin) -> SignedIn:
         """The active person. `username`: the name or the e-mail. Raises `Unauthenticated`, `PasswordLimited`,
-        `SignInPaced`, `Busy`."""
+        `PasswordSignInOff`, `SignInPaced`, `Busy`."""
+        if self._admits is PasswordSignIn.OFF:
+            raise PasswordSignInOff("nobody signs in with a password here: sign in by the provider, at /login")
         account = email_key(username) if "@" in username else name_key(username)
         address = origin.address
         known = self._pace.is_known(account, address)
@@ -78,6 +90,12 @@ class PasswordCheck:
             raise PasswordLimited(
                 "this password was chosen, or could be, by an administrator who holds less than you do by now: ask an "
                 "administrator of all your namespaces for a link, and choose another one by it"
+            )
+        if self._admits is PasswordSignIn.ADMINS and Member(INSTALLATION, Role.ADMIN) not in found.row.roles:
+            self._denials.sign_in_failed(found.row.name, origin)
+            raise PasswordSignInOff(
+                "only administrators of the installation sign in with a password here: sign in by the provider, at "
+                "/login"
             )
         return SignedIn(found.row, caller)
 

@@ -16,6 +16,10 @@ from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
+from tickwise.control.people.sso.accounts import ProviderAccounts
+from tickwise.control.people.sso.identities import IdentityService
+from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.sso.service import SsoService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
@@ -36,6 +40,8 @@ class People:
         denials: Denials,
         limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
+        sso: SsoConfig | None,
+        password_sign_in: PasswordSignIn,
         verifier: AssertionVerifier | None,
     ) -> None:
         store, clock = context.store, context.clock
@@ -47,7 +53,7 @@ class People:
         self.roles = RoleService(context, store.roles, directory)
         self.callers = Callers(keys, store.users, store.roles)
         self.bearers = TokenBearers(tokens, self.callers, users=store.users, sessions=store.sessions, clock=clock)
-        check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials)
+        check = PasswordCheck(store.users, self.callers, self._passwords, pace, denials, admits=password_sign_in)
         self.browsers = BrowserService(
             context,
             sessions=store.browser_sessions,
@@ -59,6 +65,24 @@ class People:
             denials=denials,
             limits=browser_limits or BrowserLimits(),
         )
+        users, identities, roles = store.users, store.identities, store.roles
+        accounts = None
+        if sso is not None:
+            accounts = ProviderAccounts(
+                context, sso.rules, users=users, identities=identities, roles=roles, directory=directory
+            )
+        self.sso = SsoService(
+            context,
+            sso,
+            accounts=accounts,
+            identities=identities,
+            users=users,
+            browsers=self.browsers,
+            pace=pace,
+            denials=denials,
+            passwords=password_sign_in,
+        )
+        self.identities = IdentityService(context, sso, identities=identities, users=users, roles=roles)
         self.auth = AuthService(
             context,
             users=store.users,

@@ -7,6 +7,8 @@ sessions    refresh tokens, and the public keys of access tokens
 browser_sessions  cookies of the pages, and links that sign in once
 device_sign_ins  sign-ins of terminals that a person approves in a browser
 federations  trust in tokens of other issuers, for programs without a stored key
+identities  people at providers, sign-ins under way, logouts that a provider tells
+oidc        the provider that signs people in, and tokens that an issuer signs
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
 from tickwise.ports.identity.device_sign_ins import DeviceSignInStore
 from tickwise.ports.identity.federations import FederationStore
+from tickwise.ports.identity.identities import IdentityStore
 from tickwise.ports.identity.keys import (
     MAX_KEYS,
     FoundKey,
@@ -37,6 +40,7 @@ __all__ = [
     "DeviceSignInStore",
     "FederationStore",
     "FoundKey",
+    "IdentityStore",
     "KeyOrigin",
     "KeyRotation",
     "KeyRow",

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
+from tickwise.ports.identity.identities import ProviderSession
 
 MAX_BROWSER_SESSIONS: Final = 100
 """Of one person or key."""
@@ -46,6 +47,8 @@ class NewBrowserSession:
     """It ends when it was not used for this time …"""
     most_seconds: float
     """… and after this time in any case."""
+    provider: ProviderSession | None = None
+    """The session at a provider that it came from."""
 
 
 class BrowserSession(NamedTuple):

@@ -20,6 +20,7 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.permissions import ROLES
 from tickwise.domain.selectors import Labels
+from tickwise.ports.identity.identities import Identity
 
 
 class Member(NamedTuple):
@@ -82,6 +83,8 @@ class NewUser:
     """Of the password."""
     known_roles: frozenset[RoleRow] | None = None
     """The custom roles that `roles` were judged by; None: they were not judged."""
+    identity: Identity | None = None
+    """The identity at a provider that the person is added with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +226,8 @@ class UserStore(Protocol):
 
     async def add(self, user: NewUser, *, audit: AuditEntry | None = None) -> UserRow:
         """Keep it. The same id again is the same person. Raises `Conflict`: `user_exists` (name or e-mail, or a name
-        with a look in common), `role_unknown`; `VersionConflict` if a custom role is none of `known_roles` by now."""
+        with a look in common), `identity_taken`, `role_unknown`; `VersionConflict` if a custom role is none of
+        `known_roles` by now."""
         ...
 
     async def get(self, user_id: UUID) -> UserRow | None:

@@ -15,8 +15,8 @@
     searches                                the read model, which a replica may serve
     audit                                   the log of who did what, sealed into chains (`ports.audit`)
     feed                                    every change of a run's state, for readers that follow
-    keys · namespaces · removals · users · roles · sessions · browser_sessions
-                                            API keys, tenants, people, custom roles, refresh tokens, cookies
+    keys · namespaces · removals · users · roles · sessions · browser_sessions · identities
+                                            API keys, tenants, people, custom roles, refresh tokens, cookies, providers
                                             (`ports.identity`)
     device_sign_ins · federations           sign-ins that a person approves in a browser, tokens of other issuers
 
@@ -50,6 +50,7 @@ from tickwise.ports.identity import (
     BrowserSessionStore,
     DeviceSignInStore,
     FederationStore,
+    IdentityStore,
     Keys,
     NamespaceStore,
     QuotaStore,
@@ -562,6 +563,7 @@ class Store(Protocol):
     def device_sign_ins(self) -> DeviceSignInStore: ...
     @property
     def federations(self) -> FederationStore: ...
+    def identities(self) -> IdentityStore: ...
     @property
     def audit(self) -> AuditStore: ...
     @property

@@ -30,12 +30,14 @@ from tickwise.web.views.records import RECORDS
 from tickwise.web.views.runs import RUNS
 from tickwise.web.views.settings import SETTINGS
 from tickwise.web.views.sign_in import SIGN_IN
+from tickwise.web.views.sso.provider import PROVIDER_SIGN_IN
 from tickwise.web.views.stops import STOPS
 from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
     *DEVICES,
+    *PROVIDER_SIGN_IN,
     *OVERVIEW,
     *JOB_FORMS,  # before the pages of one job: `/jobs/new` is no id
     *JOBS,

@@ -29,13 +29,13 @@ def asked_to_sign_in(visit: Visit) -> Response:
     if request.method in ("GET", "HEAD"):
         query = "" if here == "/" else f"?{urlencode({'next': here})}"
         return RedirectResponse(f"/login{query}", SEE_OTHER)
-    return _form(visit, 401, back=here, typed=_kept(visit.form))
+    return sign_in_form(visit, 401, back=here, typed=_kept(visit.form))
 
 
 async def login_page(visit: Visit) -> Response:
     """The form; who is signed in goes on."""
     back = own_address(visit.query.get("next", "/"))
-    return RedirectResponse(back, SEE_OTHER) if visit.caller is not None else _form(visit, 200, back=back)
+    return RedirectResponse(back, SEE_OTHER) if visit.caller is not None else sign_in_form(visit, 200, back=back)
 
 
 async def login(visit: Visit) -> Response:
@@ -46,14 +46,16 @@ async def login(visit: Visit) -> Response:
     username = form.get("username", "").strip()[:CREDENTIAL_CHARACTERS_MAX]
     password = form.get("password", "")[:CREDENTIAL_CHARACTERS_MAX]
     if not visit.transport.is_private(visit.request):
-        return _form(visit, 403, back=back, typed=typed)
+        return sign_in_form(visit, 403, back=back, typed=typed)
     if not username or not password:
-        return _form(visit, 422, back=back, typed=typed, username=username, fault="Enter your name and your password.")
+        return sign_in_form(
+            visit, 422, back=back, typed=typed, username=username, fault="Enter your name and your password."
+        )
     try:
         opened = await visit.control.browsers.sign_in(username, password, visit.origin, earlier=visit.cookie)
     except (Unauthenticated, Busy) as refusal:
         status = 401 if isinstance(refusal, Unauthenticated) else 429
-        return _form(visit, status, back=back, typed=typed, username=username, fault=_sentence(refusal))
+        return sign_in_form(visit, status, back=back, typed=typed, username=username, fault=sentence(refusal))
     response: Response = RedirectResponse(back, SEE_OTHER)
     if typed:
         response = visit.page("resume.html", {"action": back, "typed": typed})
@@ -64,14 +66,14 @@ async def login(visit: Visit) -> Response:
 async def open_link(visit: Visit) -> Response:
     """Begin the session of a link, on the machine of the server alone."""
     if not visit.transport.is_private(visit.request):
-        return _form(visit, 403, back="/")
+        return sign_in_form(visit, 403, back="/")
     try:
         opened = await visit.control.browsers.open_link(
             visit.request.path_params["link"], visit.origin, earlier=visit.cookie
         )
     except (Unauthenticated, Forbidden, Busy) as refusal:
         status = 429 if isinstance(refusal, Busy) else 401
-        return _form(visit, status, back="/", fault=_sentence(refusal))
+        return sign_in_form(visit, status, back="/", fault=sentence(refusal))
     response = RedirectResponse("/", SEE_OTHER)
     visit.cookies.keep(response, opened.cookie, opened.seconds)
     return response
@@ -82,13 +84,14 @@ async def logout(visit: Visit) -> Response:
     if visit.cookie is not None:
         await visit.control.browsers.sign_out(visit.cookie, visit.principal, visit.origin)
         visit.sessions.forget(visit.cookie)
-    response = RedirectResponse("/login", SEE_OTHER)
+    by_provider = visit.control.sso.provider is not None
+    response = RedirectResponse("/login?done=out" if by_provider else "/login", SEE_OTHER)
     visit.cookies.drop(response)
     response.headers["clear-site-data"] = '"cache"'
     return response
 
 
-def _form(
+def sign_in_form(
     visit: Visit,
     status: int,
     *,
@@ -97,6 +100,7 @@ def _form(
     username: str = "",
     fault: str = "",
 ) -> Response:
+    """The sign-in page. `back`: the address to go on with. `typed`: fields of a form that come back after it."""
     private = visit.transport.is_private(visit.request)
     values = {
         "back": back,
@@ -106,6 +110,10 @@ def _form(
         "done": DONE.get(visit.query.get("done", "")),
         "refused": None if private else CLEAR_TEXT,
         "cure": CLEAR_TEXT_CURE,
+        "provider": visit.control.sso.provider,
+        "begin": f"/login/provider?{urlencode({'next': back})}",
+        "passwords": visit.control.sso.passwords.value,
+        "is_signed_out": visit.query.get("done") == "out",
     }
     return visit.page("login.html", values, status if private else 403)
 
@@ -115,7 +123,8 @@ def _kept(form: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in form.items() if "password" not in name.lower()}
 
 
-def _sentence(error: TickwiseError) -> str:
+def sentence(error: TickwiseError) -> str:
+    """What an error says, as a sentence."""
     return error.detail[:1].upper() + error.detail[1:] + "."
 
 

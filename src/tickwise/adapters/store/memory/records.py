@@ -23,6 +23,7 @@ from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChang
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
 from tickwise.ports.identity.device_sign_ins import NewDeviceSignIn
+from tickwise.ports.identity.identities import SignInTransaction
 from tickwise.ports.identity.sessions import NewSession
 from tickwise.ports.identity.users import NewLink, UserRow
 from tickwise.ports.store import (
@@ -411,6 +412,14 @@ class BrowserSessionRecord:
     session: NewBrowserSession
     used_at: float
     ends_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class SignInRecord:
+    """A sign-in by a provider that is under way."""
+
+    transaction: SignInTransaction
+    expires_at: float
 
 
 @dataclass(slots=True, kw_only=True)

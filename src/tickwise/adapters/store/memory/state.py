@@ -39,6 +39,7 @@ from tickwise.adapters.store.memory.records import (
     RemovalRecord,
     RunRecord,
     SessionRecord,
+    SignInRecord,
     TimeQueue,
     TimerRecord,
     UserRecord,
@@ -65,6 +66,7 @@ from tickwise.domain.rules.returns import ReturnVerdict, came_back, claimable_at
 from tickwise.domain.rules.sentences import CANCELLED
 from tickwise.domain.stops import Stop
 from tickwise.ports.clock import Clock
+from tickwise.ports.identity.identities import Identity
 from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, namespace_closing
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.users import RoleRow
@@ -247,6 +249,10 @@ class State:
         self.federations: dict[UUID, Federation] = {}
         self.used_assertions: dict[bytes, tuple[float, UUID]] = {}
         """Of each assertion that works once: the end of its time, and its exchange."""
+        self.identities: dict[Identity, UUID] = {}
+        self.sign_ins: dict[bytes, SignInRecord] = {}
+        self.logout_tokens: dict[bytes, float] = {}
+        """The time until which each counts as used."""
 
     def now(self) -> float:
         return self.clock.now()

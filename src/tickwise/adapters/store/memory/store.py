@@ -31,6 +31,7 @@ from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.memory.people.device_sign_ins import DeviceSignIns
 from tickwise.adapters.store.memory.people.federations import Federations
+from tickwise.adapters.store.memory.people.identities import Identities
 from tickwise.adapters.store.memory.people.keys import ApiKeys
 from tickwise.adapters.store.memory.people.namespaces import Namespaces
 from tickwise.adapters.store.memory.people.removals import Removals
@@ -115,6 +116,7 @@ class MemoryStore:
         self.browser_sessions = BrowserSessions(state)
         self.device_sign_ins = DeviceSignIns(state)
         self.federations = Federations(state)
+        self.identities = Identities(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
 

@@ -35,6 +35,7 @@ from tickwise.adapters.store.postgres.observing.status_pages import StatusPages
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
 from tickwise.adapters.store.postgres.people.device_sign_ins import DeviceSignIns
 from tickwise.adapters.store.postgres.people.federations import Federations
+from tickwise.adapters.store.postgres.people.identities import Identities
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
 from tickwise.adapters.store.postgres.people.removals import Removals
 from tickwise.adapters.store.postgres.people.saved_views import SavedViews
@@ -158,6 +159,7 @@ class PostgresStore:
         self.browser_sessions = BrowserSessions(shared)
         self.device_sign_ins = DeviceSignIns(shared)
         self.federations = Federations(shared)
+        self.identities = Identities(shared)
         self.audit = Audit(shared)
         self.feed = Feed(shared)
 

@@ -150,6 +150,36 @@ def accept(session: Session, link: str, from_stdin: bool) -> None:
     session.say(f"Your password is set. Sign in: tickwise login {user['name']!r} --url {session.target.url}")
 
 
+@users.command()
+@click.argument("user")
+@click.argument("subject")
+@click.option("--issuer", metavar="ADDRESS", help="Another provider than that of the server's settings.")
+@view_options
+@click.pass_obj
+def link(session: Session, user: str, subject: str, issuer: str | None) -> None:
+    """Tie a person to the provider that signs people in.
+
+    SUBJECT is the claim `sub` by which the provider names the person; it opens all that the person may do here.
+    """
+    body = {"subject": subject} if issuer is None else {"subject": subject, "issuer": issuer}
+    work.blame(session, "/subject", "SUBJECT", subject)
+    work.blame(session, "/issuer", "--issuer", issuer or "")
+    found = _found(session, user)
+    path = f"/users/{found['user_id']}/identities"
+    _show_identities(session, session.client.request("PUT", path, body=body).body, f"{found['name']} signs in as")
+
+
+@users.command()
+@click.argument("user")
+@view_options
+@click.pass_obj
+def unlink(session: Session, user: str) -> None:
+    """Take a person's identities at the provider away; browser sessions that came of them end."""
+    found = _found(session, user)
+    gone = session.client.request("DELETE", f"/users/{found['user_id']}/identities").body
+    _show_identities(session, gone, f"{found['name']} signs in no more as")
+
+
 @users.command("password")
 @password_option
 @server_options
@@ -220,6 +250,14 @@ def _show(session: Session, user: Json) -> None:
             f"The password of {user['name']} was chosen, or could be, by an administrator who holds less, and opens "
             f"nothing now. Make a link, and hand it to the person: tickwise users reset {user['name']!r}"
         )
+
+
+def _show_identities(session: Session, identities: list[Json], fact: str) -> None:
+    if session.as_json:
+        session.show_json(identities)
+        return
+    for each in identities:
+        session.say(f"{fact} {each['subject']} at {each['issuer']}.")
 
 
 def _show_link(session: Session, user: Json, fact: str, link: str | None) -> None:

@@ -12,6 +12,7 @@ from tickwise.domain.audit import AuditEntry, by_person
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, NotFound, VersionConflict
 from tickwise.domain.permissions import Role
+from tickwise.ports.identity.identities import identity_taken
 from tickwise.ports.identity.sessions import MAX_SESSIONS, NewSession, PublicKey, Rotated, Rotation
 from tickwise.ports.identity.users import (
     Member,
@@ -42,6 +43,8 @@ class Users(Duty):
         check_roles(user.roles, self._state.custom_roles, user.known_roles)
         self._state.check_open(*(each.namespace for each in user.roles))
         self._check_names(user.user_id, user.name, user.name_key, user.email_key, user.looks)
+        if user.identity is not None and user.identity in self._state.identities:
+            raise identity_taken()
         row = UserRow(
             user_id=user.user_id,
             name=user.name,
@@ -59,6 +62,8 @@ class Users(Duty):
         people[user.user_id] = UserRecord(
             row=row, name_key=user.name_key, email_key=user.email_key, password=user.password, looks=user.looks
         )
+        if user.identity is not None:
+            self._state.identities[user.identity] = user.user_id
         self._state.audit.write(audit)
         return row
 

@@ -42,6 +42,11 @@ class BrowserSessions(Part):
                 statement("browser_session_begin"), session.session_id, session.digest, user, key, generation,
                 session.address, session.idle_seconds, session.most_seconds,
             )  # fmt: skip
+            if session.provider is not None:
+                (issuer, subject), provider_session = session.provider
+                await connection.execute(
+                    statement("provider_session_note"), session.session_id, issuer, subject, provider_session
+                )
             if replaces is not None:
                 await connection.execute(statement("browser_sessions_end"), replaces, None)
             await connection.execute(statement("browser_sessions_forget"), user, key, MAX_BROWSER_SESSIONS)

@@ -16,6 +16,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.openness import check_open
+from tickwise.adapters.store.postgres.people.identities import link_identity
 from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry, by_person
@@ -61,6 +62,8 @@ class Users(Part):
             except UniqueBroken as error:
                 raise user_exists(user.name) from error
             await _replace_members(connection, user.user_id, user.roles)
+            if user.identity is not None:
+                await link_identity(connection, user.identity, user.user_id)
             await write_audit(connection, audit)
             return (await _surely_found(connection, user.user_id)).row
 

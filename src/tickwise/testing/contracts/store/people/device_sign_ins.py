@@ -111,7 +111,7 @@ class DeviceSignInsContract(StoreContract):
         assert sorted(found) == [Poll.APPROVED, Poll.UNKNOWN, Poll.UNKNOWN, Poll.UNKNOWN]
 
     async def test_a_request_is_decided_once(self, store: Store, make: Factory) -> None:
-        """A repeat of the decision is one, with one entry; a different one, or that of another person, changes nothing."""
+        """A repeat of the decision has one entry; a different one, or that of another person, changes nothing."""
         request, user = await self.begun(store, make), await self.person(store, make)
         other = await self.person(store, make)
         assert [await self.decided(store, request, user) for _ in range(2)] == [True, True]

@@ -1,0 +1,1 @@
+"""Sign-in by a provider, in the pages."""
