@@ -14,12 +14,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from tickwise_sdk.errors import ClientError, ProblemError, Unreachable
-from tickwise_sdk.exchange import API, ServerTrust, check
+from tickwise_sdk.exchange import API, ServerAddress, ServerTrust, check
 from tickwise_sdk.http_library import httpx2
 
 TOKEN_FILE: Final = "TICKWISE_FEDERATED_TOKEN_FILE"
@@ -68,11 +69,13 @@ class FederatedKey:
         named = self._environ.get(FEDERATION)
         if named:
             body["federation"] = named
-        extensions = {"sni_hostname": self._trust.server_name} if self._trust.server_name else None
-        verify = self._trust.verify() if self._url.startswith("https://") else False
+        server = ServerAddress(
+            self._url, None, namespace=None, timeout_seconds=TIMEOUT_SECONDS, patience_seconds=0.0, trust=self._trust,
+            waits_to_connect=False,
+        )  # fmt: skip
         try:
-            with httpx2.Client(timeout=TIMEOUT_SECONDS, verify=verify) as http:
-                answer = http.post(f"{self._url}{API}/auth/token", json=body, extensions=extensions)
+            with closing(httpx2.Client(**server.http_options)) as http:
+                answer = http.post(f"{self._url}{API}/auth/token", json=body, extensions=server.extensions)
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} cannot be reached: {error}") from None
         check(answer)
@@ -101,7 +104,7 @@ class FederatedKey:
         query = urlencode({"audience": self._environ.get(AUDIENCE) or self._url})
         address = f"{url}{'&' if urlsplit(url).query else '?'}{query}"
         try:
-            with httpx2.Client(timeout=TIMEOUT_SECONDS) as http:
+            with closing(httpx2.Client(timeout=TIMEOUT_SECONDS)) as http:
                 answer = http.get(address, headers={"Authorization": f"Bearer {secret}"})
         except httpx2.HTTPError as error:
             raise Unreachable(f"the token service of the workflow cannot be reached: {error}") from None

@@ -130,23 +130,15 @@ class Control:
             context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
             password_sign_in, verifier,
         )  # fmt: skip
-        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
-        self.devices = people.devices
-        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self._begin_people(people)
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         self.cluster = ClusterService(context, membership, settings)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
-                context,
-                composer=composer,
-                changes=changes,
-                breaker=breaker,
-                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
-                broker=broker,
-                signer=signer,
-                shared_state=shared_state,
-            )
+                context, composer=composer, changes=changes, breaker=breaker, broker=broker, signer=signer,
+                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room), shared_state=shared_state,
+            )  # fmt: skip
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
@@ -156,6 +148,11 @@ class Control:
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.federations = FederationService(context, keys, self.directory)
+
+    def _begin_people(self, people: People) -> None:
+        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self.devices = people.devices
 
     def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
         self.tasks = TaskService(context, check, declarations)

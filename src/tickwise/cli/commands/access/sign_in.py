@@ -38,14 +38,29 @@ def login(session: Session, name: str | None, by_browser: bool, no_browser: bool
     session.guard_password()
     if name is None and not by_browser:
         if not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to type a name on; give it: tickwise login NAME.")
-        prompt = "Name or e-mail, or nothing to sign in in a browser"
-        name = str(click.prompt(prompt, err=True, default="", show_default=False)) or None
+            raise click.UsageError(
+                "there is no terminal to type a name on; give it: tickwise login NAME, or say --sso."
+            )
+        name = _asked_name(session)
     if name is None:
         tokens = sign_in_by_browser(session, opens_browser=not no_browser)
     else:
         tokens = _by_password(session, name, from_stdin=from_stdin)
     _keep(session, tokens)
+
+
+def _asked_name(session: Session) -> str | None:
+    """The name that a person types; None: they sign in in a browser, or have to."""
+    try:
+        with session.keyless_client() as client:
+            ways = client.request("GET", "/auth/providers").body
+    except ProblemError:
+        ways = {}  # a server of an earlier release
+    if ways.get("passwords") == "off":
+        return None
+    provider = next((each["button"] for each in ways.get("providers", ())), "sign in in a browser")
+    prompt = f"Name or e-mail (nothing: {provider})"
+    return str(click.prompt(prompt, err=True, default="", show_default=False)) or None
 
 
 def _by_password(session: Session, name: str, *, from_stdin: bool) -> Mapping[str, Any]:
