@@ -246,6 +246,8 @@ class AsyncCalls(AsyncFrame):
             "task.stored",
             "user.added",
             "user.changed",
+            "user.identity_linked",
+            "user.identity_unlinked",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
@@ -354,6 +356,8 @@ class AsyncCalls(AsyncFrame):
             "task.stored",
             "user.added",
             "user.changed",
+            "user.identity_linked",
+            "user.identity_unlinked",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
@@ -399,6 +403,25 @@ class AsyncCalls(AsyncFrame):
     async def who_am_i(self) -> types.CallerView:
         """The caller of this request, with the permissions in its namespace."""
         answer: types.CallerView = (await self.request("GET", "/auth/me")).body
+        return answer
+
+    async def list_providers(self) -> types.WaysInView:
+        """The ways to sign in as a person: the provider, and passwords."""
+        answer: types.WaysInView = (await self.request("GET", "/auth/providers")).body
+        return answer
+
+    async def provider_logout(self, body: bytes) -> types.LoggedOutView:
+        """End the sessions that a logout token of the provider names. OpenID Connect Back-Channel Logout 1.0: the
+        provider sends a form with a signed `logout_token`, which counts once. Browser sessions of the named session
+        end, and all refresh tokens of the person."""
+        answer: types.LoggedOutView = (
+            await self.request(
+                "POST",
+                "/auth/providers/logout",
+                body=body,
+                headers=given({"Content-Type": "application/x-www-form-urlencoded"}),
+            )
+        ).body
         return answer
 
     async def revoke_token(self, body: types.RevokeBody) -> types.RevokedView:
@@ -1747,6 +1770,24 @@ class AsyncCalls(AsyncFrame):
         caller administers. A change of roles or of `active` ends the sessions of the person; it ends their open
         links too, as does one of the e-mail. The last administrator of the installation stays."""
         answer: types.UserView = (await self.request("PATCH", f"/users/{safe(user_id)}", body=body)).body
+        return answer
+
+    async def list_identities(self, user_id: str) -> list[types.IdentityView]:
+        """The identities at providers by which a person signs in."""
+        answer: list[types.IdentityView] = (await self.request("GET", f"/users/{safe(user_id)}/identities")).body
+        return answer
+
+    async def link_identity(self, user_id: str, body: types.IdentityBody) -> list[types.IdentityView]:
+        """Tie a person to an identity at the provider, which opens all that the person may do. For administrators of
+        the installation who may do all that the person may. The same again changes nothing."""
+        answer: list[types.IdentityView] = (
+            await self.request("PUT", f"/users/{safe(user_id)}/identities", body=body)
+        ).body
+        return answer
+
+    async def unlink_identities(self, user_id: str) -> list[types.IdentityView]:
+        """Take all identities of a person away: these are answered. Browser sessions that came of them end."""
+        answer: list[types.IdentityView] = (await self.request("DELETE", f"/users/{safe(user_id)}/identities")).body
         return answer
 
     async def reset_password(self, user_id: str) -> types.LinkView:

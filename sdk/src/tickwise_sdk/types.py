@@ -761,7 +761,7 @@ class DeviceView(TypedDict):
     verification_uri: str
     """The page for the person."""
     verification_uri_complete: str
-    """The same with the code filled in. The person confirms it there."""
+    """The page with the code filled in. The person confirms it there."""
     expires_in: int
     """Seconds."""
     interval: int
@@ -1141,6 +1141,26 @@ class HttpTask(_HttpTaskRequired, total=False):
     """Of the body of an answer, unpacked. A larger one ends the attempt (`answer_limit`)."""
     kept_bytes: int | None
     """The beginning of the answer that is kept as output; the rest is read and dropped. Default: all of it."""
+
+
+class _IdentityBodyRequired(TypedDict):
+    subject: str
+    """The claim `sub`."""
+
+
+class IdentityBody(_IdentityBodyRequired, total=False):
+    """A person at a provider."""
+
+    issuer: str | None
+    """None: the provider of the settings."""
+
+
+class IdentityView(TypedDict):
+    """A person at a provider."""
+
+    issuer: str
+    subject: str
+    """The claim `sub`."""
 
 
 class _JobBodyRequired(TypedDict):
@@ -1785,6 +1805,18 @@ class LogView(TypedDict):
     text: str
 
 
+class LoggedOutView(TypedDict):
+    """The sessions have ended."""
+
+    ended: bool
+
+
+class LogoutTokenBody(TypedDict):
+    """A logout that the provider tells, as a form."""
+
+    logout_token: str
+
+
 MadeChannelView = TypedDict(
     "MadeChannelView",
     {
@@ -2341,7 +2373,7 @@ class Problem(_ProblemRequired, total=False):
     """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None
     error: str | None
-    """The same for clients of OAuth (RFC 6749, section 5.2), where it is one of its errors."""
+    """The code for clients of OAuth, where it is one of theirs (RFC 6749, section 5.2)."""
     results: list[ResultView] | None
     """Of an atomic batch: what is wrong with which job."""
 
@@ -2353,6 +2385,16 @@ class ProgressView(TypedDict):
     """From 0 to 1."""
     text: str
     time: str
+
+
+class ProviderView(TypedDict):
+    """A provider."""
+
+    issuer: str
+    button: str
+    """The text of its button on the sign-in page."""
+    login: str
+    """The path, among the pages, that begins a sign-in in a browser."""
 
 
 class _PythonTaskRequired(TypedDict):
@@ -3291,7 +3333,7 @@ class TokenBody(_TokenBodyRequired, total=False):
     assertion: str
     """The token of another issuer (RFC 7523)."""
     subject_token: str
-    """The same in a token exchange (RFC 8693)."""
+    """The token of another issuer in a token exchange (RFC 8693)."""
     subject_token_type: Literal["urn:ietf:params:oauth:token-type:id_token", "urn:ietf:params:oauth:token-type:jwt"]
     federation: str
     """The id or the name of the federation that takes the token; left out: the oldest that does."""
@@ -3411,6 +3453,14 @@ class UserView(TypedDict):
     """Null: somebody whom the caller does not see."""
     signed_in_at: str | None
     version: int
+
+
+class WaysInView(TypedDict):
+    """The ways to sign in as a person."""
+
+    providers: list[ProviderView]
+    passwords: str
+    """Who signs in with a password: `on` (everybody that has one), `admins` or `off`."""
 
 
 class _WeeklyBodyRequired(TypedDict):
