@@ -16,7 +16,7 @@ from tests.support.people import PASSWORD, signing_key
 from tickwise.api.endpoint import Endpoint, tells_secret
 from tickwise.api.resources import RESOURCES
 
-SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key)$")
+SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key|device_code)$")
 NO_SECRETS: Final = {"key", "limit_key", "has_password", "needs_link"}
 """The name of a job that its client chose, the name of a limit, and whether there is a password."""
 

@@ -131,7 +131,7 @@ def gitlab(session: Session, /, project: str, ref: str | None, protected: bool, 
 @click.option("--account", required=True, metavar="NAMESPACE/NAME", help="The service account of the pods.")
 @click.option("--issuer", default=KUBERNETES, show_default=True, help="The issuer of the cluster.")
 @click.option(
-    "--keys", "key_file", type=click.Path(exists=True, dir_okay=False),
+    "--keys", "key_file", type=click.Path(dir_okay=False),
     help="The cluster's public keys, by `kubectl get --raw /openid/v1/jwks`.  [read from the issuer]",
 )  # fmt: skip
 @_given
@@ -149,7 +149,7 @@ def kubernetes(session: Session, /, account: str, issuer: str, key_file: str | N
 @add.command()
 @click.argument("issuer")
 @click.option(
-    "--keys", "key_file", type=click.Path(exists=True, dir_okay=False),
+    "--keys", "key_file", type=click.Path(dir_okay=False),
     help="The issuer's public keys as a JWKS.  [read from the issuer]",
 )  # fmt: skip
 @click.option("--many-uses", is_flag=True, help="Take a token more than once, also one that has an id (jti).")
