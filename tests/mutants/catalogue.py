@@ -15,6 +15,7 @@ from tests.mutants.http_calls import HTTP_CALLS
 from tests.mutants.mutant import Mutant
 from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
+from tests.mutants.sign_in import SIGN_IN
 from tests.mutants.signals import SIGNALS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -730,6 +731,7 @@ MUTANTS: Final = (
         ),
     ),
     *SIGNALS,
+    *SIGN_IN,
     *HTTP_CALLS,
     *NOTICES,
     *ENVIRONMENTS,

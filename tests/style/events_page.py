@@ -32,9 +32,19 @@ MEANINGS = {
     "heartbeat_resumed": "All is well again, and the receiver of `heartbeat_url` is told so.",
     "heartbeat_withheld": "All is not well, so the receiver of `heartbeat_url` is not told that it is: `detail` says "
     "why. See `docs/how-to/runbooks.md`.",
+    "identities_unlinked": "An administrator took a person's identities at the provider away.",
+    "identity_linked": "An administrator tied a person to an identity at the provider, who signs in by it from now on.",
     "log_file_unwritten": "Lines cannot be written to the log file of this process (a full disk, a removed folder). "
     "They are on the console alone until `log_file_written_again`; `tickwise_log_lines_lost_total` counts them.",
     "log_file_written_again": "The log file is written again; `lost` lines are not in it.",
+    "oidc_keys_rotated": "The provider publishes other keys than before. That is usual.",
+    "oidc_provider_away": "The provider that signs people in gave no answer, or none that can be used. Told once, "
+    "until it is back.",
+    "oidc_provider_back": "The provider answers again.",
+    "oidc_role_unknown": "`oidc_roles` gives a role or names a namespace that is not there, so it gives nothing; "
+    "`tickwise doctor sso`.",
+    "provider_sign_in_refused": "A sign-in by the provider was refused; the sign-in page shows the same reason.",
+    "provider_signed_out": "The provider told a logout: so many sessions ended here.",
     "spans_unsent": "The collector of traces is away, or refuses spans. They are dropped and counted "
     "(`tickwise_spans_dropped_total`) until `spans_sent_again`; no request and no run waits for it.",
     "traces_unavailable": "A variable of OpenTelemetry names a collector, and its libraries are not installed: this "
@@ -280,6 +290,9 @@ MEANINGS = {
     "timer_unmoved": "A job's next time by the new zone data could not be computed. The old one stays.",
     "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
     "up": "Everything runs.",
+    "user_added_by_provider": "A person signed in by the provider for the first time and was added.",
+    "user_roles_followed_provider": "A person's groups at the provider changed, and so did the roles; earlier "
+    "sessions ended.",
     "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",
     "zone_data_changed": "The machine has other zone data than before; times computed with the old data are computed "
     "anew.",

@@ -27,7 +27,8 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
-from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker

@@ -86,6 +86,14 @@ def test_one_file_is_enough(location: Path, name: str) -> None:
     assert load({"TICKWISE_CONFIG_LOCATION": str(location)}).slots == 3
 
 
+PROVIDER = {
+    "TICKWISE_OIDC_ISSUER": "https://sso.example.com", "TICKWISE_OIDC_CLIENT_ID": "tickwise",
+    "TICKWISE_PUBLIC_URL": "https://tickwise.example.com",
+}  # fmt: skip
+FORMS = {"memory": "8GB", "oidc_issuer": "https://sso.example.com", "oidc_roles": "dev=viewer"}
+"""A value of settings that take no other text."""
+
+
 def _another_value(setting: Setting, folder: Path) -> str:
     """A text that the setting accepts, and that is not its default."""
     if setting.facts.choices:
@@ -101,8 +109,8 @@ def _another_value(setting: Setting, folder: Path) -> str:
             return str((setting.default or max(8, setting.facts.least or 0)) + 1)
         case "float":
             return str((setting.default or 0.0) * 0.99 or (setting.facts.most or 1.0) / 2)
-    if setting.name == "memory":
-        return "8GB"
+    if setting.name in FORMS:
+        return FORMS[setting.name]
     return f"{setting.facts.schemes[0]}:///x" if setting.facts.schemes else KEY
 
 
@@ -115,6 +123,11 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     needed |= {f"TICKWISE_TLS_{file}_FILE": "/a" for file in ("CERT", "KEY") if name.startswith("tls_")}
     if name == "heartbeat_fail_url":
         needed |= {"TICKWISE_HEARTBEAT_URL": "https://a"}
+    if name in ("oidc_issuer", "password_sign_in"):
+        needed |= {"TICKWISE_OIDC_CLIENT_ID": "tickwise", "TICKWISE_PUBLIC_URL": "https://tickwise.example.com"}
+        needed |= {"TICKWISE_OIDC_ISSUER": "https://sso.example.com"}
+    if name == "oidc_scopes":
+        text = "openid,groups"
     if name == "smtp_url":
         needed |= {"TICKWISE_SMTP_FROM": "tickwise@example.com"}
     settings = load(needed | {setting.variable: text})
@@ -122,6 +135,25 @@ def test_every_setting_is_read_from_the_environment(name: str, tmp_path: Path) -
     assert value != setting.default
     assert text in (",".join(value) if isinstance(value, tuple) else str(value))
     assert setting.variable == settings.origins[name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"TICKWISE_PASSWORD_SIGN_IN": "off"}, "nobody could"),
+        ({"TICKWISE_OIDC_ISSUER": "https://a"}, "set TICKWISE_OIDC_CLIENT_ID too"),
+        ({"TICKWISE_OIDC_ISSUER": "https://a", "TICKWISE_OIDC_CLIENT_ID": "b"}, "set TICKWISE_PUBLIC_URL too"),
+        ({"TICKWISE_OIDC_ISSUER": "http://sso.example.com"}, "an address with https"),
+        ({"TICKWISE_OIDC_ISSUER": "https://a/?b"}, "an address with https"),
+        ({"TICKWISE_OIDC_ROLES": "ops"}, "entries such as"),
+        ({**PROVIDER, "TICKWISE_OIDC_SCOPES": "profile"}, "lacks openid"),
+        ({**PROVIDER, "TICKWISE_OIDC_CLIENT_SECRET": "a", "TICKWISE_OIDC_CLIENT_SECRET_FILE": "/a"}, "keep one"),
+    ],
+)
+def test_a_sign_in_by_a_provider_has_all_that_it_needs(fields: dict[str, str], why: str) -> None:
+    """Or the program does not start, and says what is missing."""
+    with pytest.raises(Misconfigured, match=why):
+        load(fields)
 
 
 def test_failures_are_told_where_heartbeats_go() -> None:

@@ -38,8 +38,9 @@ from tickwise.control.observing.anomalies import AnomalyService
 from tickwise.control.observing.objectives import ObjectiveService
 from tickwise.control.observing.status_pages import StatusPageService
 from tickwise.control.people.browsers import BrowserLimits
+from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.people import People
-from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
 from tickwise.control.requests import RequestService

@@ -38,7 +38,8 @@ from tickwise.control.control import Control
 from tickwise.control.jobs.submission import GroupCommit
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people.browsers import BrowserLimits
-from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.password_check import PasswordSignIn
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.tasks import TaskCheck
 from tickwise.domain.accounts.run_as import read_run_as_users

@@ -7,6 +7,7 @@ on from another (`pace`).
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 import structlog
@@ -16,7 +17,6 @@ from tickwise.control.callers import Callers
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_limits import is_beyond
 from tickwise.control.people.passwords import Passwords
-from tickwise.control.people.sso.rules import PasswordSignIn
 from tickwise.domain.callers import INSTALLATION, Caller
 from tickwise.domain.errors import PasswordLimited, PasswordSignInOff, Unauthenticated
 from tickwise.domain.model import Origin
@@ -27,6 +27,15 @@ from tickwise.ports.identity.users import Member, SignIn, UserRow, UserStore
 _WRONG: Final = "the name or the password is wrong"
 
 logger = structlog.get_logger("tickwise.people")
+
+
+class PasswordSignIn(StrEnum):
+    """The people that sign in with a password."""
+
+    ON = "on"
+    ADMINS = "admins"
+    """Administrators of the installation."""
+    OFF = "off"
 
 
 class SignedIn(NamedTuple):

@@ -13,12 +13,12 @@ from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.browsers import BrowserLimits, BrowserService
 from tickwise.control.people.devices import DeviceService
 from tickwise.control.people.pace import SignInPace
-from tickwise.control.people.password_check import PasswordCheck
+from tickwise.control.people.password_check import PasswordCheck, PasswordSignIn
 from tickwise.control.people.passwords import Passwords
 from tickwise.control.people.roles import RoleService
 from tickwise.control.people.sso.accounts import ProviderAccounts
 from tickwise.control.people.sso.identities import IdentityService
-from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.sso.service import SsoService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple
 
 from tickwise.domain.accounts.role_mapping import RoleMapping
@@ -40,12 +39,3 @@ class SsoConfig(NamedTuple):
 
     provider: IdentityProvider
     rules: ProviderRules
-
-
-class PasswordSignIn(StrEnum):
-    """The people that sign in with a password."""
-
-    ON = "on"
-    ADMINS = "admins"
-    """Administrators of the installation."""
-    OFF = "off"

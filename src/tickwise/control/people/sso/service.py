@@ -21,8 +21,9 @@ from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.people.browsers import BrowserService, OpenedSession
 from tickwise.control.people.pace import SignInPace
+from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.sso.accounts import ProviderAccounts
-from tickwise.control.people.sso.rules import PasswordSignIn, SsoConfig
+from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.sso.secrets import is_secret, new_text, sign_in_request
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
