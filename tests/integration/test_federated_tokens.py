@@ -15,17 +15,9 @@ from tests.support.people import ask, signing_key
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.oidc.federated import FederatedTokens
 from tickwise.domain.errors import Unauthenticated
+from tickwise.testing.clock import ShiftedClock
 
 EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-
-
-class ShiftedClock(SystemClock):
-    """The machine's clock, whose monotonic time a test puts forward."""
-
-    shift = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.shift
 
 
 @pytest.fixture
@@ -102,7 +94,7 @@ async def test_an_issuer_rotates_its_keys(issuer: LocalIssuer) -> None:
         assert 200 == (await exchanged(here, issuer.token())).status_code
         old = issuer.token()
         issuer.rotate("second")
-        clock.shift += 11.0
+        clock.shift(11.0)
         assert 200 == (await exchanged(here, issuer.token())).status_code
         assert 401 == (await exchanged(here, old)).status_code
         asked = len(issuer.asked)
