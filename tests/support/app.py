@@ -105,6 +105,17 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+def _rendering(metrics: Metrics) -> Callable[[StoreStats | None], bytes]:
+    """The text of `/metrics`."""
+
+    def render(stats: StoreStats | None) -> bytes:
+        if stats is not None:
+            metrics.observe_stats(stats)
+        return metrics.render()
+
+    return render
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -159,26 +170,19 @@ async def world(
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)
 
-    def render(stats: StoreStats | None) -> bytes:
-        if stats is not None:
-            metrics.observe_stats(stats)
-        return metrics.render()
-
     app = create_app(
         control,
         clock=clock,
         metrics=metrics,
-        render_metrics=render,
+        render_metrics=_rendering(metrics),
         metrics_media=CONTENT_TYPE,
         limits=LocalLimits(clock),
         **options,
     )
-    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-    transport = httpx2.ASGITransport(app=app, client=(address, 4711))
-    hooks = {"response": [check_answer]}
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://tickwise", headers=headers, event_hooks=hooks
-    ) as client:
+        transport=httpx2.ASGITransport(app=app, client=(address, 4711)), base_url="http://tickwise",
+        headers={"Authorization": f"Bearer {ADMIN_KEY}"}, event_hooks={"response": [check_answer]},
+    ) as client:  # fmt: skip
         yield World(control, store, client, bell, clock, app, metrics)
     await control.stop()
     await store.close()
