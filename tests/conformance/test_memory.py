@@ -101,7 +101,9 @@ from tickwise.testing.contracts.store.observing.pauses import PausingSearchesCon
 from tickwise.testing.contracts.store.observing.status_pages import StatusPagesContract
 from tickwise.testing.contracts.store.observing.usage import SamplesContract, UsageContract
 from tickwise.testing.contracts.store.people.browser_sessions import BrowserSessionsContract
+from tickwise.testing.contracts.store.people.device_sign_ins import DeviceSignInsContract
 from tickwise.testing.contracts.store.people.factors import SecondFactorsContract
+from tickwise.testing.contracts.store.people.federations import FederationsContract
 from tickwise.testing.contracts.store.people.identities import IdentitiesContract
 from tickwise.testing.contracts.store.people.identity_keys import IdentityKeysContract
 from tickwise.testing.contracts.store.people.key_rotation import KeyRotationContract
@@ -341,6 +343,14 @@ class TestSecondFactors(Backend, SecondFactorsContract):
 
 
 class TestBrowserSessions(Backend, BrowserSessionsContract):
+    pass
+
+
+class TestDeviceSignIns(Backend, DeviceSignInsContract):
+    pass
+
+
+class TestFederations(Backend, FederationsContract):
     pass
 
 

@@ -74,6 +74,15 @@ class Drive:
         assert all(each["queues"] == ["default"] for each in executors)
         await self.ask("GET", "/roles")
 
+    async def trust_issuers(self) -> None:
+        """A federation, and the codes of a terminal."""
+        trust = {"issuer": "https://issuer.example.com", "audience": "a", "conditions": {"sub": "x"}}
+        made = await self.ask("POST", "/federations", 201, {"name": "ci", "permissions": ["jobs:read"], **trust})
+        assert made == await self.ask("GET", f"/federations/{made['federation_id']}")
+        assert [made] == await self.ask("GET", "/federations")
+        await self.ask("DELETE", f"/federations/{made['federation_id']}")
+        await self.ask("POST", "/auth/device", 200, {"client": "a terminal"})
+
     async def make_keys(self) -> None:
         """A key that opens every service, until it is revoked."""
         key = await self.ask("POST", "/keys", 201, {"name": "reader", "scopes": ["jobs:read"]})
@@ -369,6 +378,7 @@ async def _all_of_it(drive: Drive) -> None:
     }
     await drive.look_around()
     await drive.make_keys()
+    await drive.trust_issuers()
     await drive.store_tasks()
     for kind, step in steps.items():
         services.kill(services.of(kind)[0])

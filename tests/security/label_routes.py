@@ -68,6 +68,7 @@ ABOUT: Final[dict[str, str]] = {
             "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
             "listSecrets", "putSecret", "getSecret", "deleteSecret", "getSecretKeys", "rewrapSecrets",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
+            "createFederation", "listFederations", "getFederation", "removeFederation",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",
             "removeNamespace", "createUser", "listAccessRoles", "putAccessRole", "removeAccessRole", "listUsers",
             "getUser", "changeUser", "resetPassword", "listIdentities", "linkIdentity", "unlinkIdentities",
@@ -88,8 +89,8 @@ ABOUT: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            "registerUser", "useLink", "createToken", "revokeToken", "keySet", "identityDiscovery", "identityKeySet",
-            "live", "ready", "health", "listProviders", "providerLogout",
+            "registerUser", "useLink", "createToken", "revokeToken", "startDeviceSignIn", "keySet",
+            "identityDiscovery", "identityKeySet", "live", "ready", "health", "listProviders", "providerLogout",
         ), OPEN
     ),
 }  # fmt: skip

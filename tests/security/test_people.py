@@ -31,7 +31,7 @@ IDS: Final = {
     "backfill_id": NOBODY, "key": "k", "task_id": "t", "name": "n", "queue": "q", "namespace": "team-b",
     "version": "1", "error_id": NOBODY, "stop_id": NOBODY, "channel_id": NOBODY, "rule_id": NOBODY,
     "alert_id": NOBODY, "notice_id": NOBODY, "objective_id": NOBODY, "artefact": "a", "page_id": NOBODY,
-    "announcement_id": NOBODY, "factor_id": NOBODY,
+    "announcement_id": NOBODY, "factor_id": NOBODY, "federation_id": NOBODY,
 }  # fmt: skip
 EVENTS: Final = "streamEvents"
 GUARDED: Final = [endpoint for endpoint in RESOURCES if endpoint.permissions]

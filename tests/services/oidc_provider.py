@@ -64,8 +64,10 @@ class OidcProviderServer(Server):
         port: int | None = None,
         clients: Sequence[Mapping[str, Any]] = (),
         groups_by_userinfo: bool = True,
+        audience: str | None = None,
     ) -> None:
-        """`clients`: further ones, beside `CLIENT`. `groups_by_userinfo`: ID tokens have the subject alone."""
+        """`clients`: further ones, beside `CLIENT`. `groups_by_userinfo`: ID tokens have the subject alone. `audience`:
+        access tokens are JWTs for it."""
         super().__init__(port=port)
         own: dict[str, Any] = {
             "client_id": CLIENT, "client_secret": SECRET, "redirect_uris": [*redirects],
@@ -76,6 +78,7 @@ class OidcProviderServer(Server):
             own |= {"backchannel_logout_uri": logout, "backchannel_logout_session_required": True}
         self._settings = {
             "issuer": self.url, "clients": [own, *clients], "people": PEOPLE, "groups_by_userinfo": groups_by_userinfo,
+            **({} if audience is None else {"audience": audience}),
         }  # fmt: skip
 
     @property

@@ -41,7 +41,9 @@ with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). *
 
 # What a code says that is narrower than its class.
 MEANINGS = {
+    "access_denied": "The person denied the request of this terminal. Begin anew, if they want to.",
     "announcements_exhausted": "The status page has 100 announcements; remove some that are over.",
+    "authorization_pending": "Nobody has approved the request of this terminal yet. Ask again after the interval.",
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
     "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
     "channel_changed": "Somebody else changed the channel first: read it again, then decide.",
@@ -55,6 +57,7 @@ MEANINGS = {
     "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
     "changed_since": "Of an operation: the job was changed after the operation was asked for, so it was left alone. "
     "Ask again to have it done.",
+    "expired_token": "Nobody approved the request of this terminal in ten minutes. Begin anew.",
     "field_repeated": "A member of an object is written twice; `pointer` names it. Readers of JSON disagree about "
     "which one counts, so neither is taken.",
     "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
@@ -90,6 +93,7 @@ MEANINGS = {
     "alert_stands": "Another alert of the same rule, event and subject is not closed. It counts the new events.",
     "name_taken": "Another notification rule of the namespace has this name. Choose another.",
     "version_changed": "The notification rule was changed since that version. Read it again, then decide.",
+    "slow_down": "This terminal asked too early. From now on it waits 5 s longer between two requests.",
     "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
     "slug_taken": "Another status page of the installation has this address; choose another slug.",
     "status_pages_exhausted": "The namespace has 20 status pages; remove one.",

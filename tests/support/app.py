@@ -39,6 +39,7 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.sealing import EnvelopeSealer
@@ -121,6 +122,17 @@ def usual_issuer(store: MemoryStore, clock: Clock) -> TokenIssuer:
     )
 
 
+def _rendering(metrics: Metrics) -> Callable[[StoreStats | None], bytes]:
+    """The text of `/metrics`."""
+
+    def render(stats: StoreStats | None) -> bytes:
+        if stats is not None:
+            metrics.observe_stats(stats)
+        return metrics.render()
+
+    return render
+
+
 @asynccontextmanager
 async def world(
     *,
@@ -137,6 +149,7 @@ async def world(
     issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
     second_factor: FactorPolicy | None = None,
     sealer: EnvelopeSealer | None = None,
+    verifier: AssertionVerifier | None = None,
     sso: SsoConfig | None = None,
     password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     **options: Any,
@@ -173,32 +186,26 @@ async def world(
             second_factor=second_factor,
             settings=settings,
             issuer=(issuer or usual_issuer)(store, clock),
+            verifier=verifier,
             sso=sso,
             password_sign_in=password_sign_in,
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)
 
-    def render(stats: StoreStats | None) -> bytes:
-        if stats is not None:
-            metrics.observe_stats(stats)
-        return metrics.render()
-
     app = create_app(
         control,
         clock=clock,
         metrics=metrics,
-        render_metrics=render,
+        render_metrics=_rendering(metrics),
         metrics_media=CONTENT_TYPE,
         limits=LocalLimits(clock),
         **options,
     )
-    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-    transport = httpx2.ASGITransport(app=app, client=(address, 4711))
-    hooks = {"response": [check_answer]}
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://tickwise", headers=headers, event_hooks=hooks
-    ) as client:
+        transport=httpx2.ASGITransport(app=app, client=(address, 4711)), base_url="http://tickwise",
+        headers={"Authorization": f"Bearer {ADMIN_KEY}"}, event_hooks={"response": [check_answer]},
+    ) as client:  # fmt: skip
         yield World(control, store, client, bell, clock, app, metrics)
     await control.stop()
     await store.close()

@@ -163,6 +163,8 @@ class Calls(Frame):
             "announcement.removed",
             "audit.exported",
             "auth.denied",
+            "auth.device_approved",
+            "auth.device_denied",
             "auth.factor_refused",
             "auth.factor_suspected",
             "auth.recovery_code_used",
@@ -183,6 +185,8 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "federation.added",
+            "federation.removed",
             "identity_key.rotated",
             "job.cancelled",
             "job.changed",
@@ -281,6 +285,8 @@ class Calls(Frame):
             "announcement.removed",
             "audit.exported",
             "auth.denied",
+            "auth.device_approved",
+            "auth.device_denied",
             "auth.factor_refused",
             "auth.factor_suspected",
             "auth.recovery_code_used",
@@ -301,6 +307,8 @@ class Calls(Frame):
             "error.ignored",
             "error.reopened",
             "error.resolved",
+            "federation.added",
+            "federation.removed",
             "identity_key.rotated",
             "job.cancelled",
             "job.changed",
@@ -396,6 +404,14 @@ class Calls(Frame):
         ).body
         return answer
 
+    def start_device_sign_in(self, body: types.DeviceBody) -> types.DeviceView:
+        """Begin the sign-in of a terminal, which a person approves in a browser. Show `user_code` and
+        `verification_uri`, and ask `POST /auth/token` every `interval` seconds with `grant_type`
+        `urn:ietf:params:oauth:grant-type:device_code` and the `device_code`: `authorization_pending` until the
+        person has decided."""
+        answer: types.DeviceView = self.request("POST", "/auth/device", body=body).body
+        return answer
+
     def create_session_link(self) -> types.SessionLinkView:
         """A link that opens the pages in a browser of the server's machine, once, signed in as the key. For callers
         on the server's machine alone, and used there alone. The session ends with its key."""
@@ -473,11 +489,13 @@ class Calls(Frame):
         return answer
 
     def create_token(self, body: types.TokenBody) -> types.TokenView:
-        """A token that works for ten minutes, for a password, a refresh token or a key. Use it as `Authorization:
-        Bearer`. A refresh token works once; shown again, it ends its session, because one of two has a stolen one. A
-        person with a second factor gets the problem `second_factor_required` for a right password, with a
-        `challenge` that works for five minutes: send it with `grant_type` `second_factor` and a `code`. Keys and
-        refresh tokens are not asked for one."""
+        """A token that works for ten minutes, for a password, a refresh token, a key, a terminal that a person
+        approved, or the token of another issuer. Use it as `Authorization: Bearer`. A refresh token works once;
+        shown again, it ends its session, because one of two has a stolen one. A person with a second factor gets the
+        problem `second_factor_required` for a right password, with a `challenge` that works for five minutes: send it
+        with `grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal gets
+        400 with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or
+        `expired_token` when it gets none."""
         answer: types.TokenView = self.request("POST", "/auth/token", body=body).body
         return answer
 
@@ -740,6 +758,33 @@ class Calls(Frame):
     def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = self.request("GET", "/executors").body
+        return answer
+
+    def create_federation(
+        self, body: types.FederationBody, *, idempotency_key: str | None = None
+    ) -> types.FederationView:
+        """Trust the tokens of another issuer that meet conditions: programs show them in place of a key. A program
+        sends its token to `POST /auth/token` with the `grant_type` `urn:ietf:params:oauth:grant-type:jwt-bearer`,
+        and gets an access token. It is bounded as a key is: by the one that makes it, and by its owner."""
+        answer: types.FederationView = self.request(
+            "POST", "/federations", body=body, headers=given({"Idempotency-Key": idempotency_key})
+        ).body
+        return answer
+
+    def list_federations(
+        self, *, limit: int | None = None, namespace: str | None = None
+    ) -> Iterator[types.FederationView]:
+        """The federations that work in the namespace, the newest first."""
+        return self.items("/federations", query={"limit": limit, "namespace": namespace})
+
+    def get_federation(self, federation_id: str) -> types.FederationView:
+        """One federation."""
+        answer: types.FederationView = self.request("GET", f"/federations/{safe(federation_id)}").body
+        return answer
+
+    def remove_federation(self, federation_id: str) -> types.RemovedFederationView:
+        """End a federation, with the access tokens that it gave."""
+        answer: types.RemovedFederationView = self.request("DELETE", f"/federations/{safe(federation_id)}").body
         return answer
 
     def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:

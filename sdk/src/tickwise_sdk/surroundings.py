@@ -2,6 +2,9 @@
 
     TICKWISE_URL, TICKWISE_API_KEY, TICKWISE_CA_FILE, TICKWISE_NAMESPACE  >  <data folder>/client.json
 
+Without a key, the token of a pipeline or a cluster is exchanged for one of the server (`federated`): where
+TICKWISE_FEDERATED_TOKEN_FILE names it, or GitHub gives one.
+
 The same places as those of the command line, but for sign-ins of people: a program has a key of its own.
 """
 
@@ -16,6 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from tickwise_sdk.errors import ClientError
 from tickwise_sdk.exchange import ServerTrust
+from tickwise_sdk.federated import TOKEN_FILE, FederatedKey, has_federated_token
 
 CLIENT_FILE: Final = "client.json"
 
@@ -24,7 +28,7 @@ class ServerFound(NamedTuple):
     """A server, and what a client of it needs."""
 
     url: str
-    key: str | None
+    key: str | FederatedKey | None
     namespace: str | None
     trust: ServerTrust
 
@@ -35,7 +39,7 @@ def find_server(environ: Mapping[str, str] | None = None) -> ServerFound:
     url, key = environ.get("TICKWISE_URL") or None, environ.get("TICKWISE_API_KEY") or None
     namespace, ca_file = environ.get("TICKWISE_NAMESPACE") or None, environ.get("TICKWISE_CA_FILE") or None
     local = {} if url and key else _local(_data_folder(environ))
-    server_name = None
+    server_name, is_own = None, key is None
     if local and (url is None or url.rstrip("/") == str(local["url"]).rstrip("/")):
         # The key of the local server is for that one alone.
         url, key = str(local["url"]), key or local.get("key")
@@ -46,7 +50,10 @@ def find_server(environ: Mapping[str, str] | None = None) -> ServerFound:
             "there is no server to talk to: set TICKWISE_URL and TICKWISE_API_KEY, or start one on this machine with "
             f"`tickwise up` (looked in {_data_folder(environ)})"
         )
-    return ServerFound(url, key, namespace, ServerTrust(ca_file, server_name))
+    trust = ServerTrust(ca_file, server_name)
+    if has_federated_token(environ) and (key is None or (is_own and environ.get(TOKEN_FILE))):
+        return ServerFound(url, FederatedKey(url, environ, trust=trust), namespace, trust)
+    return ServerFound(url, key, namespace, trust)
 
 
 def _data_folder(environ: Mapping[str, str]) -> Path:

@@ -763,6 +763,39 @@ class DecidedAlertsView(TypedDict):
     """0 of a dry run."""
 
 
+class _DeviceBodyRequired(TypedDict):
+    client: str
+    """The name of the program and its machine. The person sees it before they approve."""
+
+
+class DeviceBody(_DeviceBodyRequired, total=False):
+    """A terminal that asks to be signed in."""
+
+    client_id: str
+    """Taken and not looked at."""
+    scope: str
+    """Permissions that the tokens are bounded by, spaces between."""
+    namespace: str
+    """The only namespace in which the tokens work."""
+
+
+class DeviceView(TypedDict):
+    """The codes of a request (RFC 8628, section 3.2)."""
+
+    device_code: str
+    """The secret of the terminal, for `POST /auth/token`."""
+    user_code: str
+    """The terminal shows it, and the person compares it."""
+    verification_uri: str
+    """The page for the person."""
+    verification_uri_complete: str
+    """The page with the code filled in. The person confirms it there."""
+    expires_in: int
+    """Seconds."""
+    interval: int
+    """Seconds between two polls."""
+
+
 class DiscardBody(TypedDict, total=False):
     """The reason for which a dead letter is discarded."""
 
@@ -997,6 +1030,71 @@ class FailuresOfView(TypedDict):
 
     failures: int
     runs: int
+
+
+class _FederationBodyRequired(TypedDict):
+    name: str
+    """The name for people, such as the repository."""
+    issuer: str
+    """The `iss` of the tokens: an https address without query, such as https://token.actions.githubusercontent.com."""
+    audience: str
+    """The `aud` that the tokens must have. Name this installation by it, so that no token that was made for another
+    service is taken."""
+    conditions: dict[str, str]
+    """Claims that a token must have, with exact values or patterns: `*` stands for any characters. All must hold. A
+    claim within an object is named by its path, `kubernetes.io/namespace`."""
+
+
+class FederationBody(_FederationBodyRequired, total=False):
+    """Trust in the tokens of an issuer."""
+
+    role: str | None
+    """As of a key: short for its permissions."""
+    permissions: list[str] | None
+    """The permissions that such a token gets."""
+    namespaces: list[str] | None
+    """The namespaces in which it works, as of a key. Left out: the namespace of the request."""
+    labels: dict[str, str] | None
+    """The permissions hold for jobs that have all of these labels, with their runs, dead letters and logs; for
+    nothing else. Left out: for all jobs, and for what has no labels."""
+    expires_at: str | None
+    """RFC 3339 with an offset, such as 2027-09-25T10:00:00Z."""
+    lifetime_seconds: float
+    """The time for which the access token works that such a token is exchanged for."""
+    single_use: bool
+    """A token that has an id (`jti`) is taken once. Say false for issuers that hand out one token for many requests,
+    such as Kubernetes and GitLab."""
+    key_set: dict[str, Any] | None
+    """The public keys of the issuer as a JWKS, for one that cannot be reached from here. Left out: they are read
+    from its discovery document, and again when it rotates them."""
+
+
+class FederationView(TypedDict):
+    """A federation."""
+
+    federation_id: str
+    """It is the id of its key, too."""
+    name: str
+    issuer: str
+    audience: str
+    conditions: dict[str, str]
+    """Patterns by claim. All must hold."""
+    key_set: dict[str, Any] | None
+    """The public keys of the issuer; null: those that its discovery names."""
+    lifetime_seconds: float
+    single_use: bool
+    namespace: str
+    """The namespace of requests that name none."""
+    namespaces: list[str]
+    permissions: list[str]
+    labels: dict[str, str]
+    created_by: str | None
+    owner_id: str | None
+    """The person with whose permissions it works, as of a key."""
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    """To the minute or so."""
 
 
 class FireHitView(TypedDict):
@@ -2417,6 +2515,8 @@ class Problem(_ProblemRequired, total=False):
     service: str | None
     """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None
+    error: str | None
+    """The code for clients of OAuth, where it is one of theirs (RFC 6749, section 5.2)."""
     results: list[ResultView] | None
     """Of an atomic batch: what is wrong with which job."""
     challenge: str | None
@@ -2626,6 +2726,13 @@ class RegisterBody(_RegisterBodyRequired, total=False):
     """A person who registers."""
 
     email: str | None
+
+
+class RemovedFederationView(TypedDict):
+    """It takes no token any more."""
+
+    federation_id: str
+    removed: bool
 
 
 class ResolvedBody(TypedDict, total=False):
@@ -3457,7 +3564,15 @@ class TimeLineEntry(TypedDict):
 
 
 class _TokenBodyRequired(TypedDict):
-    grant_type: Literal["api_key", "password", "refresh_token", "second_factor"]
+    grant_type: Literal[
+        "api_key",
+        "password",
+        "refresh_token",
+        "second_factor",
+        "urn:ietf:params:oauth:grant-type:device_code",
+        "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "urn:ietf:params:oauth:grant-type:token-exchange",
+    ]
 
 
 class TokenBody(_TokenBodyRequired, total=False):
@@ -3472,6 +3587,17 @@ class TokenBody(_TokenBodyRequired, total=False):
     """Of an app, or a recovery code."""
     refresh_token: str
     api_key: str
+    device_code: str
+    """The secret of a terminal (RFC 8628)."""
+    assertion: str
+    """The token of another issuer (RFC 7523)."""
+    subject_token: str
+    """The token of another issuer in a token exchange (RFC 8693)."""
+    subject_token_type: Literal["urn:ietf:params:oauth:token-type:id_token", "urn:ietf:params:oauth:token-type:jwt"]
+    federation: str
+    """The id or the name of the federation that takes the token; left out: the oldest that does."""
+    client_id: str
+    """Taken, because clients of OAuth send it, and not looked at."""
     scope: str
     """Permissions that the token is bounded by, with spaces between."""
     namespace: str
@@ -3491,6 +3617,8 @@ class TokenView(_TokenViewRequired, total=False):
     refresh_token: str | None
     """Works once. Null: made from a key, which asks again."""
     user: UserView | None
+    issued_token_type: str | None
+    """The kind of token that a token exchange gave (RFC 8693)."""
 
 
 class ToldRunView(TypedDict):

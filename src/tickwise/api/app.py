@@ -180,10 +180,12 @@ class Server:
         limits: Mapping[str, int],
         elsewhere: Mapping[str, ApiService],
         job_bytes_max: int = BODY_BYTES_MAX,
+        public_url: str | None = None,
     ) -> None:
         """`limits`: body bytes by operation, where they differ from what the endpoint says. `elsewhere`: the operations
         that other processes serve, and as what. `job_bytes_max`: of one job, also within a batch."""
         self._job_bytes_max = job_bytes_max
+        self._public_url = public_url
         self._control = control
         self._clock = clock
         self._limits = limits
@@ -214,6 +216,8 @@ class Server:
             request_id=exchange.request_id,
             headers=headers,
             path=scope["path"],
+            scheme=scope.get("scheme", "http"),
+            public_url=self._public_url,
             address=exchange.address,
             job_bytes_max=self._job_bytes_max,
             path_values=values,
@@ -548,13 +552,14 @@ def create_app(
     late_limit_seconds: float = 60.0,
     health: HealthCheck | None = None,
     tracer: Tracer | None = None,
+    public_url: str | None = None,
 ) -> ASGI:
     """The application over a control that is started (by `lifespan`, or before).
 
     `render_metrics` gives the text of `/metrics`, with the store's own figures if it could be reached. `serves`: the
     parts of the API that are served here; the others' routes are 421. `accepts` and `health`: see `HealthRoutes`.
     `limits` counts requests, and `paces` says which ones. `addresses` tells the address of a client. `tracer` records
-    traces.
+    traces. `public_url`: the address of the pages; None: that at which a client asks.
     """
     probes = HealthRoutes(
         control,
@@ -570,7 +575,7 @@ def create_app(
     usual = [endpoint.name for endpoint in endpoints if endpoint.body_bytes_max == BODY_BYTES_MAX]
     sizes = dict.fromkeys(usual, body_limit_bytes) | {"createJobs": batch_body_limit_bytes}
     elsewhere = {each.name: each.service for each in endpoints if each.service and each.service not in serves}
-    server = Server(control, clock, sizes, elsewhere, body_limit_bytes)
+    server = Server(control, clock, sizes, elsewhere, body_limit_bytes, public_url)
     framework = _framework(server, endpoints, lifespan)
     return Front(
         framework,

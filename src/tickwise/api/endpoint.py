@@ -141,11 +141,22 @@ class Call:
     """Makes the headers of an answer anew from its body: what is kept of an answer is its body."""
     conditions: Conditions | None = None
     """Its preconditions, if the endpoint minds them and there are any."""
+    scheme: str = "http"
+    public_url: str | None = None
+    """The address of the pages, if the settings name one."""
 
     @property
     def origin(self) -> Origin:
         """The place from which it came."""
         return Origin(self.address, self.request_id)
+
+    @property
+    def base_url(self) -> str:
+        """The address of this server as people open it, without a slash at its end: that of the settings, else the one
+        that the caller used."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        return f"{self.scheme}://{self.headers.get(b'host', b'localhost').decode('latin-1')}"
 
     def uuid(self, name: str, what: str) -> UUID:
         """An id from the path. One that is malformed names nothing."""

@@ -23,6 +23,7 @@ from tickwise.domain.errors import (
     KeyReused,
     Malformed,
     NotFound,
+    NoTokenGiven,
     Refused,
     SecondFactorRequired,
     StoreUnavailable,
@@ -226,6 +227,7 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (KeyReused, 422, "The Idempotency-Key was used before"),
     (Invalid, 422, "A field is wrong"),
     (BadHeader, 400, "A header cannot be read"),
+    (NoTokenGiven, 400, "No token is given"),
     (HttpMalformed, 400, "The request cannot be read"),
     (Malformed, 400, "The body cannot be read"),
     (Unauthenticated, 401, "Not authenticated"),
@@ -294,6 +296,8 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     service: str | None = None
     """The part of the API that serves the route, where it is not this server's."""
     request_id: str | None = None
+    error: str | None = None
+    """The code for clients of OAuth, where it is one of theirs (RFC 6749, section 5.2)."""
     results: list[ResultView] | None = None
     """Of an atomic batch: what is wrong with which job."""
     challenge: str | None = None
@@ -338,12 +342,19 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         parameter=failure.parameter if isinstance(failure, BadParameter | BadHeader) else None,
         service=failure.service if isinstance(failure, NotServedHere) else None,
         request_id=request_id,
+        error=_oauth_error(failure),
         results=failure.results if isinstance(failure, BatchRefused) else None,
     )
     if isinstance(failure, SecondFactorRequired):
         problem.challenge, problem.factors = failure.challenge, list(failure.factors)
         problem.expires_in = failure.expires_in
     return problem, _headers(failure)
+
+
+def _oauth_error(failure: TickwiseError) -> str | None:
+    if isinstance(failure, NoTokenGiven):
+        return failure.code
+    return "invalid_request" if isinstance(failure, TokenRequestInvalid) else None
 
 
 def _headers(failure: TickwiseError) -> Headers:

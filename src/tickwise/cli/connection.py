@@ -2,7 +2,8 @@
 
     server  --url  >  TICKWISE_URL  >  <data dir>/client.json, which a local `up` writes  >  the last `tickwise login`
     trust   --ca-file  >  TICKWISE_CA_FILE  >  the certificate that <data dir>/client.json names  >  the machine's
-    key     --api-key  >  TICKWISE_API_KEY  >  the sign-in at that server  >  <data dir>/client.json
+    key     --api-key  >  TICKWISE_API_KEY  >  TICKWISE_FEDERATED_TOKEN_FILE, exchanged for a token  >  the sign-in at
+    that server  >  <data dir>/client.json  >  the token of a workflow of GitHub, exchanged
 
 A local server comes before a sign-in elsewhere, so that no command meant for this machine reaches another one.
 The file is readable only by who started it, so on a laptop there is no key to paste, and on a shared machine
@@ -21,6 +22,9 @@ from typing import Any, NamedTuple, Protocol
 from tickwise.cli.failures import CommandFailure, Exit
 
 CLIENT_FILE = "client.json"
+TOKEN_FILE = "TICKWISE_FEDERATED_TOKEN_FILE"
+GITHUB_TOKENS = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+"""As `tickwise_sdk.federated` reads them, which takes longer to import."""
 LOCK_FILE = "lock"
 """An `up` writes its process id there, and empties the file at its end."""
 
@@ -58,6 +62,8 @@ class ServerTarget(NamedTuple):
     """The certificates that alone are trusted; None: those of the machine."""
     server_name: str | None = None
     """The name that the server's certificate must have; None: that of the address."""
+    is_federated: bool = False
+    """The token of a pipeline or a cluster is exchanged for one of this server, in place of the key."""
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -150,9 +156,11 @@ def find(
     target = _server(url, key, data_dir, environ, sign_ins)._replace(namespace=namespace)
     if ca_file is not None:
         target = target._replace(ca_file=ca_file, server_name=None)
+    if key is None and environ.get(TOKEN_FILE):
+        return target._replace(key=None, is_federated=True)
     if key is None and sign_ins is not None and sign_ins.get(target.url) is not None:
         return target._replace(key=None, is_signed_in=True)
-    return target
+    return target._replace(is_federated=target.key is None and all(environ.get(name) for name in GITHUB_TOKENS))
 
 
 def _server(

@@ -184,6 +184,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
+        "federations": CommandEntry(
+            "access.federations",
+            "federations",
+            "Take tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key.",
+        ),
         "second-factors": CommandEntry(
             "access.second_factors",
             "second_factors",

@@ -66,7 +66,11 @@ class Session:
         from tickwise.sdk.client import Client, travels_in_clear
 
         target = self.target
-        if (target.key or target.is_signed_in) and not self.insecure and travels_in_clear(target.url):
+        if (
+            (target.key or target.is_signed_in or target.is_federated)
+            and not self.insecure
+            and travels_in_clear(target.url)
+        ):
             self.note(
                 f"Your key travels to {target.url} unencrypted, and can be read on its way: use https, or say "
                 "--insecure where the way is private."
@@ -80,12 +84,16 @@ class Session:
 
         return Client(self.target.url, self.credential, trust=self.trust)
 
-    @property
+    @cached_property
     def credential(self) -> str | Callable[[], str] | None:
         """The key of the requests; of a sign-in, the function that gives the access token of the moment."""
         from functools import partial
 
         target = self.target
+        if target.is_federated:
+            from tickwise.sdk.client import FederatedKey
+
+            return FederatedKey(target.url, self.environ, trust=self.trust)
         return partial(self.sign_ins.access_token, target.url, self.trust) if target.is_signed_in else target.key
 
     @cached_property

@@ -27,6 +27,7 @@ from tickwise.config.factors import FactorSettings
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
 from tickwise.config.identity import IdentitySettings
+from tickwise.config.machines import MachineSettings
 from tickwise.config.oidc import OidcSettings, check_oidc
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.secrets import SecretSettings
@@ -41,7 +42,7 @@ RESERVED: Final = frozenset(
     for name in (
         "JOB_ID", "RUN_ID", "ATTEMPT", "NOMINAL_TIME", "DUE_TIME", "IDEMPOTENCY_KEY", "FENCING_TOKEN", "NAMESPACE",
         "PAYLOAD", "PAYLOAD_FILE", "RESULT_FILE", "API_KEY", "URL", "CA_FILE", "DEBUG", "CONFIG_LOCATION",
-        "SHARED_DATA", "IDENTITY_TOKEN_FILE",
+        "SHARED_DATA", "IDENTITY_TOKEN_FILE", "FEDERATED_TOKEN_FILE", "FEDERATED_AUDIENCE", "FEDERATION",
     )
 )  # fmt: skip
 RESERVED_PREFIXES: Final = (PREFIX + "TEST_", PREFIX + "BENCH_")
@@ -67,7 +68,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, SecretSettings, IdentitySettings, OidcSettings, FactorSettings):
+class Settings(ScriptSettings, SecretSettings, IdentitySettings, OidcSettings, FactorSettings, MachineSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are

@@ -17,6 +17,7 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.factors.assembly import SecondFactors
+from tickwise.control.federations.service import FederationService
 from tickwise.control.identity.service import IdentityService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
@@ -64,6 +65,7 @@ from tickwise.observability.buffers import Buffer
 from tickwise.ports.broker import REQUESTS, Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.limits import RateLimits
 from tickwise.ports.runner import ScriptCheck, TaskKind
@@ -103,6 +105,7 @@ class Control:
         second_factor: FactorPolicy | None = None,
         settings: Sequence[SettingInForce] = (),
         issuer: TokenIssuer | None = None,
+        verifier: AssertionVerifier | None = None,
         sso: SsoConfig | None = None,
         password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     ) -> None:
@@ -114,7 +117,7 @@ class Control:
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `issuer` signs
         identity tokens. `sso`: the provider that signs people in. `password_sign_in`: who signs in with a password.
-        `second_factor`: who needs one."""
+        `second_factor`: who needs one. `verifier` checks tokens of other issuers; None: none is taken."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(
             kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
@@ -131,28 +134,20 @@ class Control:
         self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
         self._begin_observing(context)
-        self.namespaces = NamespaceService(context, context.store.namespaces)
-        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
-        self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
+        self._begin_access(context, keys)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         known = (
             context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
-            password_sign_in,
+            password_sign_in, verifier,
         )  # fmt: skip
         people = self._begin_people(partial(People, *known), SecondFactors(context, second_factor or FactorPolicy()))
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
-                context,
-                composer=composer,
-                changes=changes,
-                breaker=breaker,
-                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
-                broker=broker,
-                signer=signer,
-                shared_state=shared_state,
-            )
+                context, composer=composer, changes=changes, breaker=breaker, broker=broker, signer=signer,
+                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room), shared_state=shared_state,
+            )  # fmt: skip
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
@@ -161,6 +156,12 @@ class Control:
         rules = StoredRules(context, calendars)
         self.schedules = ScheduleService(context)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
+
+    def _begin_access(self, context: ControlContext, keys: Keys) -> None:
+        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
+        self.namespaces = NamespaceService(context, context.store.namespaces)
+        self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
+        self.federations = FederationService(context, keys, self.directory)
 
     def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
         self.tasks = TaskService(context, check, declarations)
@@ -173,7 +174,7 @@ class Control:
         """The services of people and of their second factors."""
         people = self._people = make(second.assemble)
         self.factors, self.factor_sign_ins, self.browsers = second.service, second.sign_ins, people.browsers
-        self.sso, self.identities = people.sso, people.identities
+        self.sso, self.identities, self.devices = people.sso, people.identities, people.devices
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         return people
 

@@ -7,6 +7,7 @@
     │   ├── Malformed           400  the body is no JSON at all
     │   ├── Unauthenticated     401
     │   │   └── SecondFactorRequired … the password is right, and a second factor is to be shown
+    │   ├── NoTokenGiven        400  a terminal waits for a person
     │   ├── Forbidden           403
     │   │   └── NoLongerAllowed      … when it was to be carried out
     │   ├── NotFound            404
@@ -93,6 +94,16 @@ class Unauthenticated(Refused):
     """No key, or one that is not known."""
 
     code = "unauthenticated"
+
+
+class NoTokenGiven(Refused):
+    """A terminal that waits for a person gets no tokens yet, or none at all (RFC 8628, section 3.5)."""
+
+    code = "no_token_given"
+
+    def __init__(self, detail: str, *, code: str) -> None:
+        super().__init__(detail)
+        self.code = code  # type: ignore[misc]  # one narrowed value per instance, the class keeps its default
 
 
 class PasswordLimited(Unauthenticated):

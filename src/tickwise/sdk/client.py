@@ -23,6 +23,7 @@ from tickwise_sdk.errors import (
 )
 from tickwise_sdk.exchange import API, Answer, Json, ServerTrust, travels_in_clear
 from tickwise_sdk.exchange import safe as _safe
+from tickwise_sdk.federated import FederatedKey
 
 __all__ = [
     "API",
@@ -30,6 +31,7 @@ __all__ = [
     "ClearTextWarning",
     "Client",
     "ClientError",
+    "FederatedKey",
     "Json",
     "LogPart",
     "Pending",

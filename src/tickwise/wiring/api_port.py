@@ -111,6 +111,7 @@ def _app(runtime: Runtime, control: Control, health: HealthCheck) -> Any:
         addresses=_addresses(settings),
         health=health,
         tracer=runtime.tracer,
+        public_url=settings.public_url,
     )
 
 

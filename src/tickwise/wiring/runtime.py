@@ -56,6 +56,7 @@ from tickwise.observability.tracing import Tracer, traced
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.runner import TaskKind
 from tickwise.ports.sealing import EnvelopeSealer
@@ -77,6 +78,7 @@ from tickwise.wiring.audit import AnchorFile
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
+from tickwise.wiring.outgoing.federations import federated_tokens
 from tickwise.wiring.outgoing.identity_issuer import make_issuer
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.provider import open_provider
@@ -291,14 +293,16 @@ def blobs_url(settings: Settings) -> str:
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
+    verifier = federated_tokens(runtime.settings, runtime.clock)
     async with open_provider(runtime.settings, runtime.clock) as sso:
-        control = _control(runtime, sso)
+        control = _control(runtime, sso, verifier)
         runtime.metrics.watch_buffers(control.buffers)
         await control.start()
         try:
             yield control
         finally:
             await control.stop()
+            await verifier.close()
 
 
 def _kinds(runtime: Runtime) -> Mapping[str, TaskKind]:
@@ -324,7 +328,7 @@ def _control_context(runtime: Runtime) -> ControlContext:
     )
 
 
-def _control(runtime: Runtime, sso: SsoConfig | None) -> Control:
+def _control(runtime: Runtime, sso: SsoConfig | None, verifier: AssertionVerifier) -> Control:
     """Control for the API. With `ingest=buffered`, their requests go through the broker, and are answered once that has
     them."""
     settings = runtime.settings
@@ -354,6 +358,7 @@ def _control(runtime: Runtime, sso: SsoConfig | None) -> Control:
         second_factor=read_second_factor(settings.second_factor),
         settings=settings_in_force(settings),
         issuer=runtime.issuer,
+        verifier=verifier,
         sso=sso,
         password_sign_in=PasswordSignIn(settings.password_sign_in),
     )

@@ -22,6 +22,8 @@ from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
 
 PEOPLE = (
     "key_secrets", "namespaces", "users", "members", "custom_roles", "user_links", "sessions", "session_tokens",
+    "token_keys", "browser_sessions", "session_links", "device_sign_ins", "federations",
+    "used_assertions",
     "token_keys", "browser_sessions", "session_links", "identities", "sign_ins", "provider_sessions", "logout_tokens",
     "factors", "recovery_codes", "factor_steps", "factor_resets",
 )  # fmt: skip

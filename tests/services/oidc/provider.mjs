@@ -44,6 +44,15 @@ function made() {
       backchannelLogout: { enabled: true },
       clientCredentials: { enabled: true },
       deviceFlow: { enabled: true },
+      // Access tokens of programs are JWTs for this audience (RFC 9068).
+      resourceIndicators: {
+        enabled: Boolean(settings.audience),
+        defaultResource: () => settings.audience,
+        useGrantedResource: () => true,
+        getResourceServerInfo: () => ({
+          scope: '', audience: settings.audience, accessTokenFormat: 'jwt', jwt: { sign: { alg } },
+        }),
+      },
       ...settings.features,
     },
     interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },

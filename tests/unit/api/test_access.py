@@ -19,8 +19,11 @@ DOCUMENTS = {"/.well-known/jwks.json", "/.well-known/openid-configuration", "/.w
 OPEN_ROUTES = {*DOCUMENTS, f"{API}/auth/providers"}
 OPEN = {"/livez", "/readyz", "/healthz", *OPEN_ROUTES}
 WAYS_IN = {
-    f"{API}/{path}" for path in ("auth/token", "auth/revoke", "users/register", "users/links", "auth/providers/logout")
-}
+    f"{API}/{path}"
+    for path in (
+        "auth/token", "auth/revoke", "auth/device", "users/register", "users/links", "auth/providers/logout",
+    )
+}  # fmt: skip
 """Their bodies hold the credential."""
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 

@@ -178,6 +178,10 @@ async def _key(here: Scene) -> dict[str, str]:
     return {"key_id": (await here.ask("POST", "/keys", 201, KEY))["key_id"]}
 
 
+async def _federation(here: Scene) -> dict[str, str]:
+    return {"federation_id": (await here.ask("POST", "/federations", 201, FEDERATION))["federation_id"]}
+
+
 async def _place(here: Scene) -> dict[str, str]:
     await here.ask("POST", "/namespaces", 201, {"name": "team-a"})
     return {"namespace": "team-a"}
@@ -262,6 +266,10 @@ INCIDENT: Final = {"kind": "incident", "title": "Exports are late", "text": "We 
 STOP: Final = {"all": True, "reason": "the database moves"}
 SECRET: Final = {"value": "correct horse"}
 KEY: Final = {"name": "probe", "permissions": ["jobs:read"]}
+FEDERATION: Final = {
+    "name": "pipeline", "issuer": "https://issuer.example.com", "audience": "a", "conditions": {"sub": "x"},
+    "permissions": ["jobs:read"],
+}  # fmt: skip
 ROLE: Final = {"permissions": ["jobs:read"]}
 IDENTITY: Final = {"issuer": "https://sso.example.com", "subject": "u-1"}
 USER: Final = {"name": "Ada", "password": PASSWORD, "roles": [{"role": "viewer", "namespace": "default"}]}
@@ -343,6 +351,8 @@ CHANGES: Final[dict[str, Change]] = {
     "deleteSecret": Change(AuditAction.SECRET_REMOVED, None, _secret),
     "rewrapSecrets": Change(AuditAction.SECRETS_REWRAPPED, {"again": True}, _secret),
     "rotateIdentityKey": Change(AuditAction.IDENTITY_KEY_ROTATED, {}),
+    "createFederation": Change(AuditAction.FEDERATION_ADDED, FEDERATION),
+    "removeFederation": Change(AuditAction.FEDERATION_REMOVED, None, _federation),
     "createKey": Change(AuditAction.KEY_MADE, KEY),
     "rotateKey": Change(AuditAction.KEY_ROTATED, None, _key),
     "revokeKey": Change(AuditAction.KEY_REVOKED, None, _key),
@@ -379,6 +389,7 @@ CHANGES: Final[dict[str, Change]] = {
 ELSEWHERE: Final = {
     "beginSecondFactor": "what waits for its first code changes nothing: `confirmSecondFactor`",
     "registerUser": "it is off here: `test_a_person_who_registers_is_in_the_log`",
+    "startDeviceSignIn": "a stranger asks, and nothing is changed before a person decides: `test_device_sign_in`",
     "providerLogout": "there is no provider here: `test_a_logout_at_the_provider_ends_the_session_here`",
 }
 ANONYMOUS: Final = frozenset({"createToken", "revokeToken", "useLink"})

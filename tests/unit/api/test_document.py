@@ -219,6 +219,7 @@ async def test_the_examples_of_bodies_are_accepted(here: World) -> None:
         "PauseBody": ("POST", f"/jobs/{job}/pause"), "ResumeBody": ("POST", f"/jobs/{job}/resume"),
         "SkipNextBody": ("POST", f"/jobs/{job}/skipNext"), "BackfillBody": ("POST", f"/jobs/{job}/backfill"),
         "CalendarBody": ("PUT", "/calendars/holidays"), "CalendarPreviewBody": ("POST", "/calendars:preview"),
+        "FederationBody": ("POST", "/federations"), "DeviceBody": ("POST", "/auth/device"),
         "KeyBody": ("POST", "/keys"), "WindowBody": ("PUT", "/windows/move"), "TaskBody": ("POST", "/tasks"),
         "RunsCancelBody": ("POST", "/runs:cancel"), "RunsRetryBody": ("POST", "/runs:retry"),
         "JobsPauseBody": ("POST", "/jobs:pause"), "JobsResumeBody": ("POST", "/jobs:resume"),

@@ -18,7 +18,7 @@ from tests.support.people import PASSWORD, person, signed_in, signing_key
 from tickwise.api.endpoint import Endpoint, tells_secret
 from tickwise.api.resources import RESOURCES
 
-SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key)$")
+SECRET_NAME: Final = re.compile(r"(^|_)(token|secret|password|link|key|device_code)$")
 NO_SECRETS: Final = {"key", "limit_key", "has_password", "needs_link", "identity_token"}
 """The name of a job that its client chose, the name of a limit, whether there is a password, and the wish of a job for
 a token."""
@@ -69,6 +69,7 @@ def test_a_field_that_is_named_like_a_secret_is_declared_as_one() -> None:
         ("MadeChannelView", "secret"),
         ("MadeKeyView", "key"),
         ("SessionLinkView", "link"),
+        ("DeviceView", "device_code"),
         ("TokenView", "access_token"),
         ("TokenView", "refresh_token"),
     }
@@ -79,7 +80,7 @@ def test_a_route_that_tells_a_secret_says_so() -> None:
     """It cannot be declared otherwise."""
     telling = [each for each in RESOURCES if any(tells_secret(kind) for kind in _told(each))]
     telling_names = {"createKey", "rotateKey", "createUser", "resetPassword", "createToken", "createSessionLink"}
-    telling_names |= {"createChannel", "rotateChannelSecret", *OF_FACTORS}
+    telling_names |= {"createChannel", "rotateChannelSecret", "startDeviceSignIn", *OF_FACTORS}
     assert telling_names == {each.name for each in telling}
     for endpoint in telling:
         with pytest.raises(TypeError, match="secret=True"):
@@ -100,6 +101,7 @@ async def test_no_answer_with_a_secret_is_kept(here: World) -> None:
         "createUser": {"name": "Bob"},
         "resetPassword": None,
         "createSessionLink": None,
+        "startDeviceSignIn": {"client": "a terminal"},
         "createToken": {"grant_type": "password", "username": "Ada", "password": PASSWORD},
     }
     told: set[str] = set()

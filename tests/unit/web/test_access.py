@@ -31,7 +31,7 @@ OWN = {
 """The second factors of the visitor."""
 FOR_INSTALLATION = {"settings", "namespace_quotas"}
 """A permission in one namespace is not enough."""
-FOR_ALL = {"overview", "find", "alive", *OWN}
+FOR_ALL = {"overview", "find", "alive", "device", "device_decide", *OWN}
 """Any visitor may open them: what they may not see is left out."""
 
 

@@ -15,6 +15,8 @@ from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
 from tickwise.api.resources.letters import LETTERS
+from tickwise.api.resources.machines.devices import DEVICES
+from tickwise.api.resources.machines.federations import FEDERATIONS
 from tickwise.api.resources.namespaces import NAMESPACES
 from tickwise.api.resources.observing.analytics import ANALYTICS
 from tickwise.api.resources.observing.channels import CHANNELS
@@ -59,10 +61,12 @@ RESOURCES: tuple[Endpoint, ...] = (
     *TASKS,
     *SECRETS,
     *KEYS,
+    *FEDERATIONS,
     *NAMESPACES,
     *USERS,
     *AUTH,
     *IDENTITY,
+    *DEVICES,
     *PROVIDERS,
     *IDENTITIES,
     *FACTORS,

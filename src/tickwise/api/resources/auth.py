@@ -13,9 +13,11 @@ from tickwise.api.problems import TokenRequestInvalid
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.users import UserView, user_view
 from tickwise.api.wire import API, Instant, time_or_none
-from tickwise.control.people.auth import TokenBody
+from tickwise.control.people.auth import EXCHANGE_GRANT, TokenBody
 from tickwise.control.people.users import SeenUser
 from tickwise.domain.errors import Invalid
+
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"
 
 _token: Final = msgspec.json.Decoder(TokenBody)
 
@@ -39,6 +41,8 @@ class TokenView(msgspec.Struct, kw_only=True, omit_defaults=True):
     refresh_token: Secret | None = None
     """Works once. Null: made from a key, which asks again."""
     user: UserView | None = None
+    issued_token_type: str | None = None
+    """The kind of token that a token exchange gave (RFC 8693)."""
 
 
 class RevokedView(msgspec.Struct, kw_only=True):
@@ -87,7 +91,8 @@ class KeySetView(msgspec.Struct, kw_only=True):
 async def token_make(call: Call) -> Reply:
     """Tokens for a credential."""
     try:
-        found = await call.control.auth.token(decode(_token, call.body, field_names(TokenBody)), call.origin)
+        body = decode(_token, call.body, field_names(TokenBody))
+        found = await call.control.auth.token(body, call.origin)
     except Invalid as wrong:
         raise TokenRequestInvalid(wrong.detail, pointer=wrong.pointer) from None
     view = TokenView(
@@ -96,6 +101,7 @@ async def token_make(call: Call) -> Reply:
         expires_in=found.expires_in,
         refresh_token=found.refresh,
         user=None if found.user is None else user_view(SeenUser(found.user)),
+        issued_token_type=ACCESS_TOKEN if body.grant_type == EXCHANGE_GRANT else None,
     )
     return answer(200, view, headers=[(b"cache-control", b"no-store")])
 
@@ -147,11 +153,14 @@ async def key_set(call: Call) -> Reply:
 AUTH: Final = (
     Endpoint(
         method="POST", path=f"{API}/auth/token", name="createToken", tag="auth",
-        summary="A token that works for ten minutes, for a password, a refresh token or a key.",
+        summary="A token that works for ten minutes, for a password, a refresh token, a key, a terminal that a person "
+        "approved, or the token of another issuer.",
         description="Use it as `Authorization: Bearer`. A refresh token works once; shown again, it ends its session, "
         "because one of two has a stolen one. A person with a second factor gets the problem "
         "`second_factor_required` for a right password, with a `challenge` that works for five minutes: send it with "
-        "`grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one.",
+        "`grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal gets 400 "
+        "with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or "
+        "`expired_token` when it gets none.",
         handler=token_make, body=TokenBody, answers=(TokenView,), refuses=(401, 403, 429, 503), secret=True,
         answer_headers=("Cache-Control",),
     ),

@@ -12,7 +12,8 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, Secret, answer, cursor_
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.runs import Cursor, Limit
 from tickwise.api.wire import API, Instant, time_of, time_or_none
-from tickwise.control.keys.service import KeyBody, KeyRotateBody, KeyService, MadeKey
+from tickwise.control.keys.composer import KeyBody
+from tickwise.control.keys.service import KeyRotateBody, KeyService, MadeKey
 from tickwise.ports.identity import KeyOrigin, KeyRow
 
 _key: Final = msgspec.json.Decoder(KeyBody)

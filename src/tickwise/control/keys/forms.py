@@ -4,6 +4,7 @@
     twr_ +  the same                                                           refresh tokens
     twl_ +  the same                                                           secrets of links
     twc_ +  the same                                                           cookies of the pages
+    twd_ +  the same                                                           device codes of terminals
 
 The form is that of GitHub's tokens: body and checksum in base62, so that a double click selects all of it, and one
 regular expression finds every secret (https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/).
@@ -40,16 +41,18 @@ class SecretKind(StrEnum):
     REFRESH = "twr_"
     LINK = "twl_"
     COOKIE = "twc_"
+    DEVICE = "twd_"
 
 
-PATTERN: Final = rf"\btw[clr]?_[0-9A-Za-z]{{{BODY_CHARACTERS + CHECK_CHARACTERS}}}\b"
+PATTERN: Final = rf"\btw[cdlr]?_[0-9A-Za-z]{{{BODY_CHARACTERS + CHECK_CHARACTERS}}}\b"
 """Finds every secret of this form in a text: for scanners."""
-_FORM: Final = re.compile(rf"(tw[clr]?_)([0-9A-Za-z]{{{BODY_CHARACTERS}}})([0-9A-Za-z]{{{CHECK_CHARACTERS}}})")
+_FORM: Final = re.compile(rf"(tw[cdlr]?_)([0-9A-Za-z]{{{BODY_CHARACTERS}}})([0-9A-Za-z]{{{CHECK_CHARACTERS}}})")
 _NOUNS: Final = {
     SecretKind.KEY: "an API key",
     SecretKind.REFRESH: "a refresh token",
     SecretKind.LINK: "the secret of a link",
     SecretKind.COOKIE: "a cookie of the pages",
+    SecretKind.DEVICE: "the device code of a terminal",
 }
 
 

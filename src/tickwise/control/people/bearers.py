@@ -23,6 +23,8 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.identity import FoundKey, SessionStore, UserStore
 from tickwise.ports.identity.sessions import PublicKey
 
+NAME_CHARACTERS_MAX: Final = 200
+"""Of a caller: owners of jobs are no longer."""
 RELOAD_SECONDS: Final = 2.0
 """A token that names an unknown key has the keys read again, at most so often."""
 
@@ -118,6 +120,11 @@ def _is_new(published: Sequence[PublicKey], key_id: str, now: float) -> bool:
     return any(each.key_id == key_id and each.created_at > since for each in published)
 
 
+def external_name(name: str, subject: str) -> str:
+    """The name of a federation's caller in the audit log and elsewhere: with the subject of the issuer's token."""
+    return f"{name} ({subject})"[:NAME_CHARACTERS_MAX]
+
+
 def _bounded(caller: Caller, claims: Claims) -> Caller:
     """The caller with at most what the token says."""
     bound = frozenset({EVERYTHING}) if claims.scope is None else frozenset(claims.scope.split())
@@ -131,7 +138,7 @@ def _bounded(caller: Caller, claims: Claims) -> Caller:
         if claims.ns is None or each.namespace in (claims.ns, INSTALLATION)
     )
     return Caller(
-        name=caller.name,
+        name=caller.name if claims.ext is None else external_name(caller.name, claims.ext),
         home=caller.home if claims.ns is None else claims.ns,
         grants=grants,
         key_id=caller.key_id,

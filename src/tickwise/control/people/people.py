@@ -5,11 +5,13 @@ from __future__ import annotations
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
+from tickwise.control.federations.exchange import FederationExchange
 from tickwise.control.keys.forms import SecretForms
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.auth import AuthService
 from tickwise.control.people.bearers import TokenBearers
 from tickwise.control.people.browsers import BrowserService
+from tickwise.control.people.devices import DeviceService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordCheck, PasswordSignIn
 from tickwise.control.people.passwords import Passwords
@@ -23,6 +25,7 @@ from tickwise.control.people.sso.service import SsoService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
+from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.limits import RateLimits
 
 
@@ -41,6 +44,7 @@ class People:
         browser_limits: BrowserLimits | None,
         sso: SsoConfig | None,
         password_sign_in: PasswordSignIn,
+        verifier: AssertionVerifier | None,
         second_step: SecondStepOf,
     ) -> None:
         """`second_step` makes the step after the password of the parts that it shares with it."""
@@ -100,7 +104,9 @@ class People:
             pace=pace,
             forms=forms,
             denials=denials,
+            exchange=FederationExchange(context, self.callers, verifier),
         )
+        self.devices = DeviceService(context, users=store.users, pace=pace)
 
     def close(self) -> None:
         """End the threads; hashes under way are waited for."""

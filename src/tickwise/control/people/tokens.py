@@ -62,6 +62,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """Permissions that it is bounded by, with spaces between; None: all of its subject."""
     ns: str | None = None
     """The only namespace in which it works; None: those of its subject."""
+    ext: str | None = None
+    """The subject of another issuer's token that it was made for; None: there is none."""
 
 
 _claims: Final = msgspec.json.Decoder(Claims)
@@ -123,21 +125,33 @@ class AccessTokens:
         return self._key_id(token) in self._publics
 
     def make(
-        self, subject: UUID, session: UUID, generation: int, *, kind: str, scope: str | None, namespace: str | None
+        self,
+        subject: UUID,
+        session: UUID,
+        generation: int,
+        *,
+        kind: str,
+        scope: str | None,
+        namespace: str | None,
+        external: str | None = None,
+        seconds: float = ACCESS_SECONDS,
     ) -> str:
-        """A token that works from now on. Raises `LookupError` if this process has no private key."""
+        """A token that works from now on, for `seconds`. `external`: the subject of another issuer's token. Raises
+        `LookupError` if this process has no private key."""
         if self._signing is None:
             raise LookupError("no key to sign with")
         now = int(self._clock.now())
         claims: dict[str, Any] = {
             "iss": self._issuer(), "aud": AUDIENCE, "sub": str(subject), "sid": str(session), "gen": generation,
-            "kind": kind, "iat": now, "nbf": now, "exp": now + int(ACCESS_SECONDS),
+            "kind": kind, "iat": now, "nbf": now, "exp": now + int(min(seconds, ACCESS_SECONDS)),
             "jti": self._clock.random_bytes(12).hex(),
         }  # fmt: skip
         if scope is not None:
             claims["scope"] = scope
         if namespace is not None:
             claims["ns"] = namespace
+        if external is not None:
+            claims["ext"] = external
         headers = {"kid": self._signing.key_id, "typ": TYPE}
         return jwt.encode(claims, self._signing.private, algorithm=ALGORITHM, headers=headers)
 

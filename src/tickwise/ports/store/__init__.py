@@ -20,6 +20,7 @@
     factor_steps                            API keys, tenants, people, custom roles, refresh tokens, cookies, keys
                                             of identity tokens, people at providers, second factors
                                             (`ports.identity`)
+    device_sign_ins · federations           sign-ins that a person approves in a browser, tokens of other issuers
 
 Rules of every method:
 
@@ -49,8 +50,10 @@ from tickwise.ports.audit import AuditStore
 from tickwise.ports.feed import FEED_SECONDS, FeedPage, FeedStore, PackedIds, RunChanges
 from tickwise.ports.identity import (
     BrowserSessionStore,
+    DeviceSignInStore,
     FactorStepStore,
     FactorStore,
+    FederationStore,
     IdentityKeyStore,
     IdentityStore,
     Keys,
@@ -567,6 +570,10 @@ class Store(Protocol):
     def browser_sessions(self) -> BrowserSessionStore: ...
     @property
     def identity_keys(self) -> IdentityKeyStore: ...
+    @property
+    def device_sign_ins(self) -> DeviceSignInStore: ...
+    @property
+    def federations(self) -> FederationStore: ...
     @property
     def identities(self) -> IdentityStore: ...
     @property

@@ -17,6 +17,7 @@ from tickwise.web.views.keys import KEYS
 from tickwise.web.views.letters import LETTERS
 from tickwise.web.views.live import LIVE
 from tickwise.web.views.machinery import MACHINERY
+from tickwise.web.views.machines.devices import DEVICES
 from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.notices import NOTICES
 from tickwise.web.views.observing.analytics import ANALYTICS
@@ -37,6 +38,7 @@ from tickwise.web.views.timeline import TIMELINE
 
 PAGES: Final[tuple[WebPage, ...]] = (
     *SIGN_IN,
+    *DEVICES,
     *PROVIDER_SIGN_IN,
     *FACTORS,
     *OVERVIEW,

@@ -12,7 +12,8 @@ from msgspec import UNSET
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.access import holds_everywhere
-from tickwise.control.keys.service import OVERLAP_SECONDS, KeyBody, KeyRotateBody, KeyService, MadeKey
+from tickwise.control.keys.composer import KeyBody
+from tickwise.control.keys.service import OVERLAP_SECONDS, KeyRotateBody, KeyService, MadeKey
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, TickwiseError
 from tickwise.domain.permissions import ROLES, Permission, Role, contains

@@ -22,6 +22,7 @@ from tickwise.domain.rules.requests import StopRequest, merged
 from tickwise.ports.feed import FEED_SECONDS, WATCH_SECONDS, PackedIds, RunChanges
 from tickwise.ports.identity import NewKey
 from tickwise.ports.identity.browser_sessions import NewBrowserSession, NewSessionLink
+from tickwise.ports.identity.device_sign_ins import NewDeviceSignIn
 from tickwise.ports.identity.factors import Factor, FactorReset, NewStep
 from tickwise.ports.identity.identities import SignInTransaction
 from tickwise.ports.identity.sessions import NewSession
@@ -431,6 +432,21 @@ class BrowserLinkRecord:
     link: NewSessionLink
     expires_at: float
     opened: UUID | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceSignInRecord:
+    """A request of a device."""
+
+    request: NewDeviceSignIn
+    created_at: float
+    expires_at: float
+    interval_seconds: float
+    polled_at: float | None = None
+    approved: bool | None = None
+    user_id: UUID | None = None
+    generation: int = 0
+    family: UUID | None = None
 
 
 @dataclass(slots=True, kw_only=True)

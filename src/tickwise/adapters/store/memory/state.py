@@ -23,6 +23,7 @@ from tickwise.adapters.store.memory.records import (
     BrowserLinkRecord,
     BrowserSessionRecord,
     CompletionRecord,
+    DeviceSignInRecord,
     EndedRun,
     EnvironmentRecord,
     ErrorGroupRecord,
@@ -47,6 +48,7 @@ from tickwise.adapters.store.memory.records import (
 )
 from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, is_coming, run_row
 from tickwise.adapters.store.memory.slots import Name, Slots
+from tickwise.domain.accounts.federations import Federation
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.excerpts import both_ends
@@ -249,6 +251,10 @@ class State:
         self.identity_keys: dict[str, IdentityKey] = {}
         self.browser_sessions: dict[UUID, BrowserSessionRecord] = {}
         self.session_links: dict[bytes, BrowserLinkRecord] = {}
+        self.device_sign_ins: dict[UUID, DeviceSignInRecord] = {}
+        self.federations: dict[UUID, Federation] = {}
+        self.used_assertions: dict[bytes, tuple[float, UUID]] = {}
+        """Of each assertion that works once: the end of its time, and its exchange."""
         self.identities: dict[Identity, UUID] = {}
         self.sign_ins: dict[bytes, SignInRecord] = {}
         self.logout_tokens: dict[bytes, float] = {}

@@ -29,7 +29,9 @@ from tickwise.adapters.store.memory.notices.rules import NotificationRules
 from tickwise.adapters.store.memory.observing.status_pages import StatusPages
 from tickwise.adapters.store.memory.operations import Operations
 from tickwise.adapters.store.memory.people.browser_sessions import BrowserSessions
+from tickwise.adapters.store.memory.people.device_sign_ins import DeviceSignIns
 from tickwise.adapters.store.memory.people.factors import Factors, FactorSteps
+from tickwise.adapters.store.memory.people.federations import Federations
 from tickwise.adapters.store.memory.people.identities import Identities
 from tickwise.adapters.store.memory.people.identity_keys import IdentityKeys
 from tickwise.adapters.store.memory.people.keys import ApiKeys
@@ -117,6 +119,8 @@ class MemoryStore:
         self.sessions = Sessions(state)
         self.browser_sessions = BrowserSessions(state)
         self.identity_keys = IdentityKeys(state)
+        self.device_sign_ins = DeviceSignIns(state)
+        self.federations = Federations(state)
         self.identities = Identities(state)
         self.factors, self.factor_steps = Factors(state), FactorSteps(state)
         self.audit = Audit(state)

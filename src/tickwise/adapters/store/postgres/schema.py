@@ -86,6 +86,7 @@ MIGRATIONS: Final = (
     Migration("0043", ("0043_secrets.sql",)),
     Migration("0044", ("0044_identity_keys.sql",)),
     Migration("0045", ("0045_identities.sql",)),
+    Migration("0046", ("0046_machines.sql",)),
     Migration("0047", ("0047_second_factors.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""

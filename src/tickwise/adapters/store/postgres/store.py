@@ -33,7 +33,9 @@ from tickwise.adapters.store.postgres.notices.notices import Notices
 from tickwise.adapters.store.postgres.notices.rules import NotificationRules
 from tickwise.adapters.store.postgres.observing.status_pages import StatusPages
 from tickwise.adapters.store.postgres.people.browser_sessions import BrowserSessions
+from tickwise.adapters.store.postgres.people.device_sign_ins import DeviceSignIns
 from tickwise.adapters.store.postgres.people.factors import Factors, FactorSteps
+from tickwise.adapters.store.postgres.people.federations import Federations
 from tickwise.adapters.store.postgres.people.identities import Identities
 from tickwise.adapters.store.postgres.people.identity_keys import IdentityKeys
 from tickwise.adapters.store.postgres.people.namespaces import Namespaces
@@ -160,6 +162,8 @@ class PostgresStore:
         self.sessions = Sessions(shared)
         self.browser_sessions = BrowserSessions(shared)
         self.identity_keys = IdentityKeys(shared)
+        self.device_sign_ins = DeviceSignIns(shared)
+        self.federations = Federations(shared)
         self.identities = Identities(shared)
         self.factors, self.factor_steps = Factors(shared), FactorSteps(shared)
         self.audit = Audit(shared)

@@ -157,6 +157,11 @@ class ApiKeys(Duty):
     async def count(self) -> int:
         return len(self._state.api_keys)
 
+    def row(self, key_id: UUID) -> KeyRow | None:
+        """A key as it is listed."""
+        found = next((record for record in self._of(None) if record.key.key_id == key_id), None)
+        return None if found is None else self._row(found)
+
     def _of(self, namespace: str | None) -> list[KeyRecord]:
         every = self._state.api_keys.values()
         return [record for record in every if namespace is None or record.key.principal.namespace == namespace]

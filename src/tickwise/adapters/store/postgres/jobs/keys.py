@@ -44,11 +44,7 @@ class ApiKeys(Part):
     async def add(self, key: NewKey, *, audit: Sequence[AuditEntry] = ()) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection, connection.transaction():
-            if key.origin is KeyOrigin.MADE:
-                await check_open(connection, key.principal.namespace, *(key.namespaces or ()))
-                count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
-                check_keys_room(count)
-            added = await _add(connection, key)
+            added = await key_insert(connection, key)
             if added:
                 await write_audit(connection, *audit)
             return added
@@ -104,7 +100,7 @@ class ApiKeys(Part):
         place = rotation.namespace, rotation.key_id
         async with self._links.pooled(writes=True) as connection, connection.transaction():
             locked = await connection.fetchrow(statement("key_to_rotate"), *place)
-            row = None if locked is None else await _get(connection, *place)
+            row = None if locked is None else await key_row(connection, *place)
             if row is None or locked["digest"] == rotation.digest:
                 return row
             rotation.check(row, locked["now"])
@@ -112,7 +108,7 @@ class ApiKeys(Part):
             await connection.execute(statement("key_secret_keep"), rotation.key_id, rotation.overlap_seconds)
             await connection.execute(statement("key_rotate"), rotation.key_id, rotation.digest, rotation.prefix)
             await write_audit(connection, audit)
-            return await _get(connection, *place)
+            return await key_row(connection, *place)
 
     async def page(self, namespace: str | None, *, before: UUID | None, limit: int) -> Sequence[KeyRow]:
         """See the port."""
@@ -128,12 +124,12 @@ class ApiKeys(Part):
             if only_there:
                 if await connection.fetchval(statement("key_leave"), namespace, key_id):
                     await write_audit(connection, *audit)
-                return await _get(connection, None, key_id)
+                return await key_row(connection, None, key_id)
             stands = await connection.fetchval(statement("key_stands"), namespace, key_id)
             await connection.execute(statement("key_revoke"), namespace, [key_id])
             if stands:
                 await write_audit(connection, *audit)
-            return await _get(connection, namespace, key_id)
+            return await key_row(connection, namespace, key_id)
 
     async def used(self, ages: Mapping[UUID, float]) -> None:
         """See the port."""
@@ -147,6 +143,15 @@ class ApiKeys(Part):
         async with self._links.pooled(writes=False) as connection:
             count: int = await connection.fetchval(statement("keys_count"))
         return count
+
+
+async def key_insert(connection: asyncpg.Connection, key: NewKey) -> bool:
+    """Keep a key within a transaction: see `Keys.add`."""
+    if key.origin is KeyOrigin.MADE:
+        await check_open(connection, key.principal.namespace, *(key.namespaces or ()))
+        count = await connection.fetchval(statement("keys_room"), key.principal.namespace, MAX_KEYS)
+        check_keys_room(count)
+    return await _add(connection, key)
 
 
 async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
@@ -170,7 +175,8 @@ async def _add(connection: asyncpg.Connection, key: NewKey) -> bool:
     return added is not None
 
 
-async def _get(connection: asyncpg.Connection, namespace: str | None, key_id: UUID) -> KeyRow | None:
+async def key_row(connection: asyncpg.Connection, namespace: str | None, key_id: UUID) -> KeyRow | None:
+    """A key as it is listed, of a namespace or of any (None)."""
     row = await connection.fetchrow(statement("key_get"), namespace, key_id)
     return None if row is None else _key(row)
 

@@ -1,0 +1,1 @@
+"""Pages about ways in without a stored key."""
