@@ -1,4 +1,4 @@
-"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis RUN`.
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|docker RUN`.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -14,8 +14,10 @@ import signal
 import sys
 from typing import Final
 
+from tests.services.docker import Docker
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
+from tests.services.server import Server
 from tests.services.shared import run_folder, run_lives
 from tickwise.adapters.clock import SystemClock
 
@@ -31,10 +33,19 @@ async def keep(name: str, run: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     folder = run_folder(run)
-    server = Kafka(properties=PATIENT) if name == "kafka" else Redis()
+    server: Server
+    match name:
+        case "kafka":
+            server = Kafka(properties=PATIENT)
+        case "docker":
+            server = Docker()
+        case _:
+            server = Redis()
     if isinstance(server, Kafka):
         server.archives = True
     async with server:
+        if isinstance(server, Docker):
+            await server.load_images()
         record = json.dumps({"url": server.url, "pid": server.pid, "keeper": os.getpid(), "log": str(server.log)})
         part = folder / f"{name}.part"
         part.write_text(record)

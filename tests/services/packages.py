@@ -35,6 +35,8 @@ PROGRAMS: Final = {
     "chromium": "chromium",
     "promtool": "prometheus",
     "bwrap": "bubblewrap",
+    "busybox": "busybox-static",
+    "dockerd": "docker.io",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -24,8 +24,10 @@ import psutil
 from tests.services.packages import Missing, locked
 from tests.support.local_up import ROOT
 
-GIVEN: Final = {"kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS"}
-"""The variables that name a server to use instead: host:port, and redis://host:port[/number]."""
+GIVEN: Final = {
+    "kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "docker": "TICKWISE_TEST_DOCKER",
+}  # fmt: skip
+"""The variables that name a server to use instead: host:port, redis://host:port[/number], and unix:///…/docker.sock."""
 
 
 def run_id() -> str:

@@ -125,6 +125,7 @@ class JobView(msgspec.Struct, kw_only=True):
     allow_network: bool | Sequence[str]
     run_as: str | None
     resources: Mapping[str, int]
+    container_image: str | None
     queue: str
     requires: Sequence[str]
     priority: int
@@ -201,6 +202,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         allow_network=said.allow_network,
         run_as=said.run_as,
         resources=said.resources,
+        container_image=said.container_image,
         queue=row.lane.queue,
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],

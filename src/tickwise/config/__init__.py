@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tickwise.config.containers import ContainerSettings
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
@@ -63,7 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings):
+class Settings(ScriptSettings, ContainerSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are

@@ -222,6 +222,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     allow_network: Network = False
     run_as: str | None = None
     resources: dict[str, int] = {}
+    container_image: str | None = None
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
     traceparent: str | None = None
@@ -262,6 +263,7 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     allow_network: Network = False
     run_as: str | None = None
     resources: dict[str, int] = {}
+    container_image: str | None = None
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()

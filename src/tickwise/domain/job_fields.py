@@ -246,6 +246,7 @@ WRITTEN_FIELDS: Final = (
     WrittenField("allow_network", ByHand.EXECUTOR, ("--allow-network",)),
     WrittenField("run_as", ByHand.EXECUTOR, ("--run-as",)),
     WrittenField("resources", ByHand.EXECUTOR, ("--resource",)),
+    WrittenField("container_image", ByHand.EXECUTOR, ("--image",)),
     WrittenField(
         "limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit", "--disk-limit", "--file-limit")
     ),

@@ -4,6 +4,7 @@
 --allow-network api.example.com:443 · any · none      ──► allow_network
 --run-as backup                                       ──► run_as
 --resource gpu=1                                      ──► resources
+--image python:3.12                                   ──► container_image, and isolation container
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ ANY: Final = "any"
 """As the value of `--allow-network`: all that the executor reaches."""
 NONE: Final = "none"
 """As the value of an option: take away what the job has."""
-ISOLATIONS: Final = ("sandbox", "process")
-_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource")
+ISOLATIONS: Final = ("sandbox", "process", "container")
+_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource", "image")
 
 
 def confinement_options(command: Decorated) -> Decorated:
@@ -30,7 +31,8 @@ def confinement_options(command: Decorated) -> Decorated:
     options = [
         click.option(
             "--isolation", type=click.Choice(ISOLATIONS),
-            help="Run the task in a sandbox, or as a plain process. [default: sandbox where executors offer it]",
+            help="Run the task in a sandbox, as a plain process, or in a container. "
+            "[default: sandbox where executors offer it]",
         ),
         click.option(
             "--allow-network", multiple=True, metavar="HOST:PORT",
@@ -41,6 +43,7 @@ def confinement_options(command: Decorated) -> Decorated:
             "--resource", multiple=True, metavar="NAME=N",
             help="Hold so much of a counted resource of the executor: gpu=1.",
         ),
+        click.option("--image", metavar="IMAGE", help="Run the script in a container of this image: python:3.12."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -54,6 +57,10 @@ def fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     if said["isolation"] is not None:
         body["isolation"] = said["isolation"]
         work.blame(session, "/isolation", "--isolation", said["isolation"])
+    if said["image"] is not None:
+        body["container_image"] = None if said["image"] == NONE else said["image"]
+        body.setdefault("isolation", Isolation.PROCESS if said["image"] == NONE else Isolation.CONTAINER)
+        work.blame(session, "/container_image", "--image", said["image"])
     if said["allow_network"]:
         body["allow_network"] = _network(said["allow_network"])
         work.blame(session, "/allow_network", "--allow-network", " ".join(said["allow_network"]))
@@ -85,6 +92,9 @@ def described(job: Mapping[str, Any]) -> str | None:
     """The sentence on the isolation of a job as it is answered; None: its task can have none."""
     if (job.get("task") or {}).get("kind") not in ISOLATED_KINDS:
         return None
+    if job["isolation"] == Isolation.CONTAINER:
+        has = "the engine's network" if job["allow_network"] else "no network (--allow-network any)"
+        return f"It runs in a container of {job['container_image']}, with {has}."
     if job["isolation"] != Isolation.SANDBOX:
         return "It runs as a plain process, without a sandbox."
     network = job["allow_network"]

@@ -83,6 +83,7 @@ MIGRATIONS: Final = (
     Migration("0039", ("0039_feed.sql",)),
     Migration("0041", ("0041_runs_seen.sql",)),
     Migration("0042", ("0042_confinement.sql",)),
+    Migration("0048", ("0048_containers.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
