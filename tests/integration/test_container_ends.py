@@ -83,7 +83,6 @@ CAUSES: dict[str, tuple[Task, str, Verdict, str]] = {
     "no program in the path": ({"command": ["nothing"]}, "command_missing", Verdict.INVALID, "nothing"),
     "no entry point": ({"entrypoint": ["nothing"], "command": ["x"]}, "command_missing", Verdict.INVALID, "nothing"),
     "not executable": ({"command": ["/bin/not-executable"]}, "command_not_executable", Verdict.INVALID, "denied"),
-    "no machine code": ({"command": ["/bin/no-program"]}, "command_not_executable", Verdict.INVALID, "format"),
     "a folder": ({"command": ["/bin"]}, "command_not_executable", Verdict.INVALID, "denied"),
     "no user": ({"command": ["true"], "user": "nobody-here"}, "container_refused", Verdict.INVALID, "nobody-here"),
     "no image": ({"image": "localhost/nothing:1", "pull": "never"}, "image_missing", Verdict.INVALID, "pull: never"),
@@ -186,18 +185,16 @@ async def test_exceptions_have_names_and_large_results_are_refused(bench: Bench)
 
 async def test_both_streams_are_kept_as_they_come(bench: Bench) -> None:
     """Bytes that are no text, long lines, and no line end; while the task runs."""
-    command = "printf 'a\\377b'; echo err >&2; head -c 100000 /dev/zero | tr '\\0' x; printf end"
     [given] = bench.stage.launch({"kind": "python", "source": _SPEAK})
     ending = await bench.stage.listener.ending_of(given)
-    assert Verdict.OK is ending.verdict, (ending, command)
+    assert Verdict.OK is ending.verdict, ending
     log = await log_of(bench.blobs, given)
-    assert "x" * 100_000 + "end" == log[-100_003:]
-    assert "err" in log
+    assert "grüße" + "x" * 100_000 + "end" == log.replace("err", "", 1)
 
 
 _SPEAK = """\
 import os, time
-os.write(1, "grüße ".encode()[:4]); os.write(1, "grüße ".encode()[4:])
+os.write(1, "grüße".encode()[:3]); os.write(1, "grüße".encode()[3:])
 os.write(2, b"err"); os.write(1, b"x" * 100_000 + b"end")
 """
 
@@ -236,16 +233,13 @@ async def test_network_mounts_user_and_folder_are_given_on_request(bench: Bench,
         {"source": f"{tmp_path}/shared", "target": "/data", "read_only": False},
         {"source": f"{tmp_path}/read", "target": "/read"},
     ]
-    command = (
-        "ls /sys/class/net | grep -v '^lo$' >/dev/null; pwd; id -u; echo hi >/data/out; touch /read/x || echo kept"
-    )
+    command = "pwd; id -u; echo hi >/data/out; touch /read/x 2>/dev/null || echo kept; ls /sys/class/net | wc -l"
     ending, log = await bench.busy(
-        command.replace("ls /sys/class/net | grep -v '^lo$' >/dev/null; ", ""),
-        mounts=mounts, user="app", working_dir="/usr", changes={"confinement": WITH_NETWORK},
+        command, mounts=mounts, user="app", working_dir="/usr", changes={"confinement": WITH_NETWORK},
     )  # fmt: skip
     assert Verdict.OK is ending.verdict, (ending, log)
-    assert ["/usr", "1000"] == log.splitlines()[:2]
-    assert log.splitlines()[-1] == "kept"
+    assert ["/usr", "1000", "kept"] == log.splitlines()[:3]
+    assert int(log.splitlines()[3]) > 1
     assert "hi\n" == (tmp_path / "shared/out").read_text()
     write = [{"source": f"{tmp_path}/read", "target": "/read", "read_only": False}]
     ending, _ = await bench.busy(["true"], mounts=write)

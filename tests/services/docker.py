@@ -21,6 +21,8 @@ import psutil
 from tests.services import images
 from tests.services.packages import Missing, program
 from tests.services.server import Server
+from tests.support.runners import gone
+from tests.support.waiting import eventually
 
 SOCKET_SECONDS: Final = 30.0
 
@@ -45,13 +47,21 @@ class Docker(Server):
             raise Missing("a Docker Engine needs root")
         dockerd = await asyncio.to_thread(program, "dockerd")
         await asyncio.to_thread(program, "busybox")
-        # A number on disk of a process that is gone would keep it from starting.
-        (self.folder / "docker.pid").unlink(missing_ok=True)
+        await self._forget_killed()
         return [
             dockerd, "-H", self.url, "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
             "-p", str(self.folder / "docker.pid"), "--bridge=none", "--iptables=false", "--ip6tables=false",
             "--exec-opt", "native.cgroupdriver=cgroupfs", *(["--live-restore"] if self._survives_restarts else []),
         ]  # fmt: skip
+
+    async def _forget_killed(self) -> None:
+        """Remove the numbers of processes that are gone: it would take a zombie of containerd for one that runs."""
+        file = self.folder / "exec/containerd/containerd.pid"
+        if file.exists():
+            number = int(file.read_text() or "0")
+            await eventually(lambda: gone(number), within_seconds=SOCKET_SECONDS, what="its containerd is gone")
+        file.unlink(missing_ok=True)
+        (self.folder / "docker.pid").unlink(missing_ok=True)
 
     def answers(self) -> bool:
         return self.said_to(b"GET /_ping HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200")

@@ -21,7 +21,7 @@ from tests.services.packages import program
 
 APPLETS: Final = (
     "sh", "sleep", "echo", "cat", "ls", "id", "env", "kill", "date", "true", "false", "seq", "dd", "nc", "wget", "ps",
-    "touch", "chmod", "mkdir", "printf", "head", "tail", "yes", "od", "ip",
+    "touch", "wc", "chmod", "mkdir", "printf", "head", "tail", "yes", "od", "ip",
 )  # fmt: skip
 FOLDERS: Final = ("bin", "tmp", "etc", "proc", "dev", "sys", "usr/local/bin", "usr/local/lib", "lib64", "usr/lib")
 UNUSED: Final = re.compile(r"(test|tests|idlelib|tkinter|turtledemo|ensurepip|site-packages|config-.*|lib2to3)")
@@ -69,7 +69,6 @@ def _basis(archive: tarfile.TarFile) -> None:
         ("etc/passwd", "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\napp:x:1000:1000::/:/bin/sh\n", 0o644),
         ("etc/group", "root:x:0:\nnogroup:x:65534:\napp:x:1000:\n", 0o644),
         ("bin/not-executable", "#!/bin/sh\n", 0o644),
-        ("bin/no-program", "\0\0\0\0", 0o755),
     ):
         entry = tarfile.TarInfo(name)
         entry.size, entry.mode = len(text), mode
@@ -84,7 +83,8 @@ def _link(archive: tarfile.TarFile, name: str, target: str) -> None:
 
 def _wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = entry.name.split("/")[4:]
-    return None if any(UNUSED.fullmatch(part) for part in parts) else entry
+    is_spare = entry.name.endswith((".opt-1.pyc", ".opt-2.pyc", ".a"))
+    return None if is_spare or any(UNUSED.fullmatch(part) for part in parts) else entry
 
 
 def _libraries(programs: Iterable[Path]) -> set[str]:

@@ -49,10 +49,13 @@ class EngineLook:
 
     def lives(self, run_id: UUID) -> bool:
         """Whether the task of a run runs, and has said `ready`."""
-        found = self.container(run_id)
-        if found is None or not found["State"]["Running"]:
-            return False
-        return READY.encode() in self.ask("GET", f"/containers/tickwise-{run_id}/logs?stdout=1")[1]
+        try:
+            found = self.container(run_id)
+            if found is None or not found["State"]["Running"]:
+                return False
+            return READY.encode() in self.ask("GET", f"/containers/tickwise-{run_id}/logs?stdout=1")[1]
+        except OSError:
+            return False  # the engine is down
 
     def all(self, installation: str = INSTALLATION) -> list[Any]:
         """All containers of an installation."""

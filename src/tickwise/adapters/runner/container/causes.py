@@ -68,6 +68,12 @@ def start_fault(status: int, message: str) -> ContainerFault:
     return ContainerFault("not_started", f"the engine could not start its container: {said}", Verdict.FAILED)
 
 
+def is_engines_own(state: ContainerState, facts: EngineFacts) -> bool:
+    """Check whether an engine that ends its containers before itself leaves them in this state."""
+    is_ended = state.exit_code - BY_SIGNAL in (signal.SIGKILL, signal.SIGTERM) and not state.memory_killed
+    return is_ended and not facts.survives_restarts
+
+
 def ending_of(attempt: Attempt, state: ContainerState, facts: EngineFacts, ended: float, *, was_away: bool) -> Ending:
     """The ending of an attempt whose container has ended by itself, without a result. `was_away`: the engine was away
     in the meantime."""
@@ -78,7 +84,7 @@ def ending_of(attempt: Attempt, state: ContainerState, facts: EngineFacts, ended
     if state.memory_killed:
         return attempt.ending_for("memory_limit", started, ended)
     number = code - BY_SIGNAL
-    if was_away and (code == LOST or (not facts.survives_restarts and number in (signal.SIGKILL, signal.SIGTERM))):
+    if was_away and (code == LOST or is_engines_own(state, facts)):
         error = f"the engine was away and ended its container meanwhile, with the status {code}"
         return Ending(Verdict.UNKNOWN, started, ended, OUTCOME_LOST, error)
     if code in (NOT_THERE, NOT_EXECUTABLE) and _INIT.search(tail):

@@ -86,12 +86,11 @@ class ContainerState(NamedTuple):
         return self.status != "created"
 
 
-class LeftContainer(NamedTuple):
-    """A container as the list shows it."""
+class FoundContainer(NamedTuple):
+    """A container, and its marks."""
 
     container_id: str
     labels: Mapping[str, str]
-    created: float
 
 
 class Engine:
@@ -221,15 +220,15 @@ class Engine:
             error=str(state.get("Error") or ""),
         )
 
-    async def labels_of(self, container: str) -> Mapping[str, str] | None:
-        """The labels of a container by its name; None: it is not there."""
+    async def found(self, container: str) -> FoundContainer | None:
+        """The container of a name; None: it is not there."""
         try:
             found = await self._answer(self._docker.containers.container(container).show())
         except EngineRefused as refused:
             if refused.status == NOT_FOUND:
                 return None
             raise
-        return (found.get("Config") or {}).get("Labels") or {}
+        return FoundContainer(str(found["Id"]), (found.get("Config") or {}).get("Labels") or {})
 
     async def remove(self, container: str) -> None:
         """Remove it with its own folders, killed if it runs. One that is not there is no fault."""
@@ -240,11 +239,11 @@ class Engine:
             if refused.status not in (NOT_FOUND, CONFLICT):
                 raise
 
-    async def left(self, label: str) -> Sequence[LeftContainer]:
+    async def left(self, label: str) -> Sequence[FoundContainer]:
         """All containers with this label, `name=value`."""
         filters = json.dumps({"label": [label]})
         found = await self._answer(self._docker.containers.list(all=1, filters=filters))
-        return [LeftContainer(each.id, each["Labels"] or {}, float(each["Created"] or 0)) for each in found]
+        return [FoundContainer(each.id, each["Labels"] or {}) for each in found]
 
     async def cpu_seconds(self, container: str) -> float | None:
         """The processor time that it has used; None: it does not run."""
@@ -258,10 +257,10 @@ class Engine:
 
     # ------------------------------------------------------------------ streams
 
-    async def log(self, container: str) -> AsyncIterator[bytes]:
-        """Its output from the begin, and on until it ends: stdout and stderr in their order. Raises `EngineAway` when
-        the connection breaks in the middle."""
-        params = {"stdout": "1", "stderr": "1", "follow": "1"}
+    async def log(self, container: str, *, follow: bool) -> AsyncIterator[bytes]:
+        """Its output from the begin, stdout and stderr in their order; with `follow` on until it ends. Raises
+        `EngineAway` when the connection breaks in the middle."""
+        params = {"stdout": "1", "stderr": "1", "follow": str(int(follow))}
         async with self._asked(f"containers/{container}/logs", params, is_long=True) as response:
             while True:
                 try:

@@ -50,6 +50,8 @@ class Following:
             try:
                 await self._follow()
                 await self._engine.wait(self._container)
+                # Docker's follower may miss what was written just before the end; the log itself has it.
+                await self._follow(until_now=True)
                 state = await self._engine.state(self._container)
                 if state is None or state.status in ENDED:
                     return ContainerEnd(state, self.was_away)
@@ -70,10 +72,12 @@ class Following:
             self.was_away = True
             return False
 
-    async def _follow(self) -> None:
-        """Write the output that was not read yet, until the log ends."""
-        skip = self._read
-        async for piece in self._engine.log(self._container):
+    async def _follow(self, *, until_now: bool = False) -> None:
+        """Write the output that was not read yet, until the log ends; past the limit of the output, none is read."""
+        skip, trouble = self._read, self._attempt.trouble
+        async for piece in self._engine.log(self._container, follow=not until_now):
+            if trouble.done() and trouble.result() == "output_limit":
+                return
             fresh = piece[skip:]
             skip = max(0, skip - len(piece))
             if fresh:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.adapters.runner.container.causes import ContainerFault, ending_of, start_fault
+from tickwise.adapters.runner.container.causes import ContainerFault, ending_of, is_engines_own, start_fault
 from tickwise.adapters.runner.container.composing import (
     TOKEN,
     container_config,
@@ -49,6 +49,9 @@ PING_SECONDS: Final = 1.0
 FIRST_ANSWER_SECONDS: Final = 5.0
 MAX_KILL_SECONDS: Final = 20.0
 """After the KILL: the longest that an end is waited for, also of an engine that is away."""
+SHUT_DOWN_SECONDS: Final = 3.0
+"""An engine that has ended its containers is gone by then."""
+SHUT_DOWN_LOOK_SECONDS: Final = 0.1
 MAX_SYMPTOMS_BYTES: Final = 16 << 10
 CREATE_TRIES: Final = 20
 CREATE_PAUSE_SECONDS: Final = 0.1
@@ -147,7 +150,7 @@ class ContainerRunner(SlotRunner):
         assert engine is not None
         making = asyncio.get_running_loop().create_task(self._made(attempt, engine))
         await asyncio.wait({making, attempt.trouble}, return_when=asyncio.FIRST_COMPLETED)
-        name = name_of(attempt.assignment)
+        made: str | Ending | None = None
         try:
             if not making.done():
                 making.cancel()
@@ -160,18 +163,24 @@ class ContainerRunner(SlotRunner):
             self._is_down(str(away))
             return self._given_back(ENGINE_AWAY, f"the container engine is away: {away}")
         finally:
-            await self._removed(engine, name)
+            await self._removed(engine, attempt.assignment, made if isinstance(made, str) else None)
 
     def _given_back(self, reason: str, why: str) -> Ending:
         now = self._now()
         return Ending(Verdict.UNOFFERED, now, now, reason, why, retry_after_seconds=AWAY_SECONDS)
 
-    async def _removed(self, engine: Engine, name: str) -> None:
-        """Remove its container. Where that fails, a sweep does it."""
+    async def _removed(self, engine: Engine, assignment: Assignment, container: str | None) -> None:
+        """Remove its own container, and never that of a later attempt, which has the same name. Where that fails, a
+        sweep does it. `container`: None if it may be there, and its number is not known."""
         try:
-            await engine.remove(name)
+            if container is None:
+                found = await engine.found(name_of(assignment))
+                if found is None or found.labels.get(TOKEN) != str(assignment.token):
+                    return
+                container = found.container_id
+            await engine.remove(container)
         except (EngineAway, EngineRefused) as error:
-            _logger.warning("the container %s is not removed yet: %s", name, error)
+            _logger.warning("the container of %s is not removed yet: %s", assignment.run_id, error)
 
     async def _made(self, attempt: Attempt, engine: Engine) -> str | Ending:
         """The number of its container, which has not started; or the end of the attempt. Raises `EngineAway`."""
@@ -227,10 +236,11 @@ class ContainerRunner(SlotRunner):
             except EngineRefused as refused:
                 if refused.status != CONFLICT and "already in use" not in refused.message:
                     raise
-            labels = await engine.labels_of(name)
-            if labels is not None and int(labels.get(TOKEN, "0")) >= assignment.token:
-                raise ContainerFault("not_started", "a later attempt of its run has a container", Verdict.RELEASED)
-            await engine.remove(name)
+            found = await engine.found(name)
+            if found is not None:
+                if int(found.labels.get(TOKEN, "0")) >= assignment.token:
+                    raise ContainerFault("not_started", "a later attempt of its run has a container", Verdict.RELEASED)
+                await engine.remove(found.container_id)
             await self._settings.clock.sleep(CREATE_PAUSE_SECONDS)
         raise ContainerFault("not_started", "the container of an earlier attempt cannot be removed", Verdict.FAILED)
 
@@ -298,7 +308,8 @@ class ContainerRunner(SlotRunner):
         if end.state.error and not attempt.sink.kept_bytes and end.state.exit_code:
             fault = start_fault(500, end.state.error)
             return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
-        ending = ending_of(attempt, end.state, facts, ended, was_away=end.was_away)
+        was_away = end.was_away or (is_engines_own(end.state, facts) and await self._goes_away(engine))
+        ending = ending_of(attempt, end.state, facts, ended, was_away=was_away)
         if ending.verdict is Verdict.OK:
             return await self._with_result(attempt, engine, container, ending)
         if ending.reason == "exit_code" and attempt.assignment.names_errors:
@@ -306,6 +317,18 @@ class ContainerRunner(SlotRunner):
             names = (noted or b"").decode(errors="replace").split()
             return ending._replace(symptoms=(*ending.symptoms, *names))
         return ending
+
+    async def _goes_away(self, engine: Engine) -> bool:
+        """Check whether the engine is on its way down: it ends its containers first, and answers meanwhile."""
+        clock = self._settings.clock
+        until = clock.monotonic() + SHUT_DOWN_SECONDS
+        while clock.monotonic() < until:
+            try:
+                await engine.facts()
+            except (EngineAway, EngineRefused):
+                return True
+            await clock.sleep(SHUT_DOWN_LOOK_SECONDS)
+        return False
 
     async def _with_result(self, attempt: Attempt, engine: Engine, container: str, ending: Ending) -> Ending:
         most = self._settings.result_limit_bytes

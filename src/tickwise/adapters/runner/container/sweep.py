@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.runner.container.composing import EXECUTOR, INSTALLATION, NAMESPACE, RUN, TOKEN
-from tickwise.adapters.runner.container.engine import Engine, EngineRefused, LeftContainer
+from tickwise.adapters.runner.container.engine import Engine, EngineRefused, FoundContainer
 from tickwise.adapters.runner.containers import ContainerPolicy
 from tickwise.domain.errors import Unavailable
 
@@ -49,7 +49,7 @@ class Sweep:
                 _logger.warning("the container %s cannot be removed: %s", each.container_id, refused.message)
         return removed
 
-    async def _is_left(self, container: LeftContainer, own: Collection[tuple[UUID, int]]) -> bool:
+    async def _is_left(self, container: FoundContainer, own: Collection[tuple[UUID, int]]) -> bool:
         labels = container.labels
         try:
             run_id, token = UUID(labels[RUN]), int(labels[TOKEN])
