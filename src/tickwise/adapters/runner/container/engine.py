@@ -186,7 +186,8 @@ class Engine:
 
     async def put(self, container: str, folder: str, archive: bytes) -> None:
         """Unpack an archive into a folder of the container."""
-        await self._answer(self._docker.containers.container(container).put_archive(folder, archive))
+        target = self._docker.containers.container(container)
+        await self._answer(target.put_archive(folder, archive))  # type: ignore[no-untyped-call]  # aiodocker has no types here
 
     async def start(self, container: str) -> None:
         """Start it."""

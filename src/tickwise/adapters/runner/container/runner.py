@@ -149,7 +149,8 @@ class ContainerRunner(SlotRunner):
         engine = self._engine
         assert engine is not None
         making = asyncio.get_running_loop().create_task(self._made(attempt, engine))
-        await asyncio.wait({making, attempt.trouble}, return_when=asyncio.FIRST_COMPLETED)
+        signs: set[asyncio.Future[Any]] = {making, attempt.trouble}
+        await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
         made: str | Ending | None = None
         try:
             if not making.done():
@@ -193,8 +194,8 @@ class ContainerRunner(SlotRunner):
         except (NotFound, Invalid) as refused:
             return Ending(Verdict.INVALID, now, self._now(), "invalid", refused.detail)
         except EngineRefused as refused:
-            fault = start_fault(refused.status, refused.message)
-            return Ending(fault.verdict, now, self._now(), fault.reason, fault.error)
+            cause = start_fault(refused.status, refused.message)
+            return Ending(cause.verdict, now, self._now(), cause.reason, cause.error)
 
     async def _text(self, assignment: Assignment) -> TaskText:
         """The contents of a script. Raises `Invalid` for one that declares packages, and `NotFound`."""
@@ -269,10 +270,12 @@ class ContainerRunner(SlotRunner):
         end = loop.create_task(following.end())
         watch = None if limits.cpu_seconds is None else loop.create_task(following.watch_processor(limits.cpu_seconds))
         try:
-            await asyncio.wait({end, attempt.trouble}, return_when=asyncio.FIRST_COMPLETED)
+            signs: set[asyncio.Future[Any]] = {end, attempt.trouble}
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
             if not end.done():
                 await self._signalled(engine, container, "SIGTERM")
-                await asyncio.wait({end, attempt.hurry}, return_when=asyncio.FIRST_COMPLETED)
+                signs = {end, attempt.hurry}
+                await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
             if not end.done():
                 await self._signalled(engine, container, "SIGKILL")
                 await asyncio.wait({end}, timeout=MAX_KILL_SECONDS)
