@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -24,7 +25,11 @@ from tickwise.testing.contracts.runner import (
 from tickwise.testing.contracts.runner_kinds import TaskKindContract
 from tickwise.testing.contracts.runner_output import RunnerOutputContract
 
+WHOLE: Final = "TICKWISE_TEST_WHOLE_CONTAINERS"
+"""With it, the suites of a runner that the kind `container` passes run with scripts, too (`make test-containers`)."""
 
+
+@pytest.mark.thorough
 class Containers(RunnerSuite):
     @pytest.fixture
     def stage(self, tmp_path: Path, blobs: RunnerBlobs, docker_url: str) -> RunnerStage:
@@ -64,6 +69,7 @@ class TestContainerOutput(Containers, RunnerOutputContract):
     pass
 
 
+@pytest.mark.thorough
 class Scripts(RunnerSuite):
     """Python scripts in containers, by the runner that routes each attempt to its isolation."""
 
@@ -93,12 +99,17 @@ class Scripts(RunnerSuite):
         return {"kind": "python", "source": "raise ValueError('no')"}
 
 
-class TestContainedScriptAttempts(Scripts, RunnerAttemptsContract):
-    pass
-
-
 class TestContainedScriptOutput(Scripts, RunnerOutputContract):
     pass
+
+
+if os.environ.get(WHOLE):
+
+    class TestContainedScriptAttempts(Scripts, RunnerAttemptsContract):
+        pass
+
+    class TestContainedScriptStops(Scripts, RunnerStopsContract):
+        pass
 
 
 class TestContainerKind(TaskKindContract):

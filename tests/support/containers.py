@@ -25,7 +25,7 @@ READY: Final = "ready"
 
 
 class EngineLook:
-    """What an engine says, asked by its socket. Blocks."""
+    """Asks an engine by its socket. Blocks."""
 
     def __init__(self, url: str) -> None:
         self._socket = url.removeprefix("unix://")
@@ -48,7 +48,7 @@ class EngineLook:
         return json.loads(body) if status == 200 else None
 
     def lives(self, run_id: UUID) -> bool:
-        """Whether the task of a run runs, and has said `ready`."""
+        """Check whether the task of a run runs, and has said `ready`."""
         try:
             found = self.container(run_id)
             if found is None or not found["State"]["Running"]:
@@ -62,6 +62,12 @@ class EngineLook:
         filters = quote(json.dumps({"label": [f"tickwise.installation={installation}"]}))
         listed: list[Any] = json.loads(self.ask("GET", f"/containers/json?all=1&filters={filters}")[1])
         return listed
+
+    def running(self) -> tuple[str, ...]:
+        """The running containers of all installations but that of other tests, each by its number."""
+        filters = quote(json.dumps({"label": ["tickwise.run"]}))
+        listed = json.loads(self.ask("GET", f"/containers/json?filters={filters}")[1])
+        return tuple(each["Id"] for each in listed if each["Labels"]["tickwise.installation"] != INSTALLATION)
 
     def volumes(self) -> int:
         """The number of volumes that it has."""

@@ -38,7 +38,7 @@ class IsolationRouter:
         await self._containers.start(reports, now)
 
     def launch(self, assignments: Sequence[Assignment]) -> None:
-        """In their order: neighbours that go to one runner go together."""
+        """In their order: those in a row that go to one runner go together."""
         batch: list[Assignment] = []
         for assignment in assignments:
             if batch and is_contained(batch[-1]) != is_contained(assignment):
