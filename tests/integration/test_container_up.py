@@ -38,8 +38,8 @@ def test_a_script_runs_in_a_container_and_says_so(tmp_path: Path, docker_url: st
         shown = local.tickwise("jobs", "show", str(job["job_id"]), "--json").json
         assert ("container", PYTHON) == (shown["isolation"], shown["container_image"])
         [doctor] = [each for each in local.tickwise("doctor", "--json").json if each["name"] == "containers"]
-        assert "ok" == doctor["status"], doctor
-        assert "memory, processes" in doctor["text"]
+        assert "ok" == doctor["level"], doctor
+        assert "memory, processes" in doctor["detail"]
 
 
 async def test_a_killed_executor_leaves_no_container(tmp_path: Path, docker_url: str) -> None:

@@ -30,17 +30,18 @@ class EngineLook:
     def __init__(self, url: str) -> None:
         self._socket = url.removeprefix("unix://")
 
-    def ask(self, method: str, path: str) -> tuple[int, bytes]:
+    def ask(self, method: str, path: str, body: str = "") -> tuple[int, bytes]:
         """Status and body of its answer. Raises OSError."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30.0)
             connection.connect(self._socket)
-            connection.sendall(f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Length: 0\r\n\r\n".encode())
+            head = f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
             answer = bytearray()
             while piece := connection.recv(65_536):
                 answer += piece
-        head, _, body = bytes(answer).partition(b"\r\n\r\n")
-        return int(head.split()[1]), body
+        said, _, content = bytes(answer).partition(b"\r\n\r\n")
+        return int(said.split()[1]), content
 
     def container(self, run_id: UUID) -> Any:
         """The container of a run as the engine shows it; None: there is none."""
