@@ -204,6 +204,16 @@ async def redis_server_url() -> str:
         return await asyncio.to_thread(shared.url_of, "redis")
 
 
+@pytest_asyncio.fixture(scope="session")
+async def docker_url() -> str:
+    """`unix:///…/docker.sock` of the one Docker Engine of this run of the tests, which nobody restarts. It has the
+    images `localhost/busy:1` and `localhost/python:1`."""
+    if os.geteuid() and not os.environ.get(shared.GIVEN["docker"]):
+        pytest.skip("a Docker Engine needs root")
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "docker")
+
+
 @pytest.fixture(scope="module")
 def redis_url(redis_server_url: str) -> str:
     """An empty database of that Redis, for the tests of one module. FLUSHDB is fine there; FLUSHALL, never: who needs

@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, Sequence[str]]] = {
 }
 WRITTEN: Final = {
     "AUDIENCE": "vault", "CHANNEL": "on-call", "HOST:PORT": "example.com:443", "NAME=N": "gpu=1", "USER": "backup",
+    "IMAGE": "python:3.12",
     "DURATION": "90s", "FILE": "-", "JOB": JOB, "JSON": '{"a": 1}', "KEY": "report", "LINE": "@daily", "METHOD": "PUT",
     "N": "7", "N/DURATION[:KEY]": "10/1m", "N[:KEY]": "3", "NAME": "send", "NAME=VALUE": "a=1", "NAME[=VALUE]": "a",
     "'NAME: VALUE'": "A: b", "SHARE": "0.5",

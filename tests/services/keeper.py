@@ -1,4 +1,4 @@
-"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq RUN`.
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq|docker RUN`.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -14,19 +14,17 @@ import signal
 import sys
 from typing import Final
 
+from tests.services.docker import Docker
 from tests.services.elasticmq import ElasticMq
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
+from tests.services.server import Server
 from tests.services.shared import run_folder, run_lives
 from tickwise.adapters.clock import SystemClock
 
 LOOK_SECONDS: Final = 0.5
 PATIENT: Final = {"broker.session.timeout.ms": "18000", "group.consumer.session.timeout.ms": "45000"}
 """Nobody kills this one, and on a busy machine everybody stands still for seconds: no reason to give anybody up."""
-
-
-def _made(name: str) -> Kafka | Redis | ElasticMq:
-    return Kafka(properties=PATIENT) if name == "kafka" else Redis() if name == "redis" else ElasticMq()
 
 
 async def keep(name: str, run: str) -> None:
@@ -36,10 +34,21 @@ async def keep(name: str, run: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     folder = run_folder(run)
-    server = _made(name)
+    server: Server
+    match name:
+        case "kafka":
+            server = Kafka(properties=PATIENT)
+        case "docker":
+            server = Docker()
+        case "elasticmq":
+            server = ElasticMq()
+        case _:
+            server = Redis()
     if isinstance(server, Kafka):
         server.archives = True
     async with server:
+        if isinstance(server, Docker):
+            await server.load_images()
         record = json.dumps({"url": server.url, "pid": server.pid, "keeper": os.getpid(), "log": str(server.log)})
         part = folder / f"{name}.part"
         part.write_text(record)

@@ -37,6 +37,8 @@ PROGRAMS: Final = {
     "bwrap": "bubblewrap",
     "node": "nodejs",
     "npm": "npm",
+    "busybox": "busybox-static",
+    "dockerd": "docker.io",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

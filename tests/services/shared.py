@@ -24,8 +24,12 @@ import psutil
 from tests.services.packages import Missing, locked
 from tests.support.local_up import ROOT
 
-GIVEN: Final = {"kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "elasticmq": "TICKWISE_TEST_SQS"}
-"""The variables that name a server to use instead: host:port, redis://host:port[/number], and http://host:port."""
+GIVEN: Final = {
+    "kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "elasticmq": "TICKWISE_TEST_SQS",
+    "docker": "TICKWISE_TEST_DOCKER",
+}  # fmt: skip
+"""The variables that name a server to use instead: host:port, redis://host:port[/number], http://host:port, and
+unix:///…/docker.sock."""
 
 
 def run_id() -> str:

@@ -63,6 +63,10 @@ REASONS = {
     "busy": "It waited too long for a free worker of this executor, and went back unstarted.",
     "cancelled": "A person ended it, or the executor was stopped.",
     "circuit_open": "The host of the http task keeps failing, so nothing was sent; the run went back for a while.",
+    "command_missing": "The image has no such program ([containers](../how-to/containers.md)). There is no retry.",
+    "command_not_executable": "The program of the image cannot be executed. There is no retry.",
+    "container_refused": "The engine cannot make its container: an unknown user or network, a folder that is not "
+    "there. There is no retry.",
     "cpu_limit": "It took more processor time than its `limits.cpu_seconds`.",
     "crashed": "The worker process of the function died.",
     "directory_missing": "Its folder (`task.directory`) cannot be entered on the executor. There is no retry.",
@@ -70,6 +74,7 @@ REASONS = {
     "`task_disk_bytes` of the executor, or wrote a larger file.",
     "end_lost": "Of an attempt: the database lost its end when a standby took over or a backup was restored, and "
     "no executor holds a copy. It runs again.",
+    "engine_away": "The container engine of the executor did not answer, so the run went back unstarted.",
     "environment_invalid": "The environment that the script declares cannot be built: a package or a Python that is "
     "not there. It is not retried ([scripts with dependencies](../how-to/scripts-with-dependencies.md)).",
     "environment_timeout": "The build of the script's environment took longer than `environment_build_seconds`.",
@@ -87,6 +92,13 @@ REASONS = {
     "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
     "identity_token_refused": "It can have no identity token as the settings of this executor are "
     "([access without keys](../how-to/cloud-access-without-keys.md#when-it-does-not-work)).",
+    "image_denied": "The registry refuses the credentials for the image, or wants some. There is no retry.",
+    "image_digest_differs": "The image of that name has another digest than the task names. There is no retry.",
+    "image_missing": "The image is not in its registry; or the task says `pull: never`, and the engine does not have "
+    "it. There is no retry.",
+    "image_pull_failed": "The image could not be pulled: the registry is away or slow, or the engine's disk is full.",
+    "image_refused": "The settings of the executor do not allow the image (`container_images`, `container_digests`). "
+    "There is no retry.",
     "interpreter_missing": "Its interpreter (`task.python`, a script's first line) is not on the executor, such as "
     "that of a virtual environment that was deleted. There is no retry.",
     "interpreter_unusable": "Its interpreter is no Python, or a broken one. There is no retry.",
@@ -98,6 +110,7 @@ REASONS = {
     "memory_limit": "It needed more memory than its `limits.memory_bytes`.",
     "module_missing": "The script imports a module that is not installed for its Python (`ModuleNotFoundError`). There "
     "is no retry: name a Python that has it (`task.python`), or let it travel with the script (`task.files`).",
+    "mount_refused": "The settings of the executor do not allow the mount (`container_mounts`). There is no retry.",
     "not_started": "The program could not be started.",
     "outcome_lost": "Of an attempt: the process that had started the task was killed, and the task's exit status is "
     "lost with it. It runs again.",

@@ -724,6 +724,36 @@ class ConditionView(TypedDict):
     """The ids and figures of the evidence, for programs."""
 
 
+class _ContainerTaskRequired(TypedDict):
+    kind: Literal["container"]
+    image: str
+    """The image: `python:3.12`, `ghcr.io/acme/etl:1`, or with a digest `…@sha256:…`. Executors run images that their
+    setting `container_images` allows."""
+
+
+class ContainerTask(_ContainerTaskRequired, total=False):
+    """`{"kind": "container", "image", "command", …}`: a program of an image, in a container."""
+
+    command: str | list[str] | None
+    """An array: the arguments of the entry point. A text: a script for the image's `/bin/sh`. Default: the image's
+    own."""
+    entrypoint: list[str] | None
+    """The program with its first arguments, in the place of the image's entry point."""
+    env: dict[str, str] | None
+    """Environment variables. Names that begin with `TICKWISE_` are reserved."""
+    working_dir: str | None
+    """The current folder in the container. Default: the image's own."""
+    user: str | None
+    """A user of the image, or numbers: `1000:1000`. Default: the image's own; 65534:65534 where that is root or not
+    said."""
+    mounts: list[dict[str, Any]] | None
+    """Folders of the engine's host. Each must be in the setting `container_mounts` of the executor."""
+    pull: Literal["missing", "always", "never"] | None
+    """`missing`: the image is pulled if it is not there; `always`: before each run; `never`."""
+    cpus: float | None
+    """The most processors that it uses at once: `0.5`, `2`. Default: no limit."""
+
+
 CoversView = TypedDict(
     "CoversView", {"from": "str", "to": "str", "covers": "list[StretchView]", "more": "bool", "warnings": "list[str]"}
 )
@@ -957,7 +987,7 @@ class ExecutorView(TypedDict):
     functions: list[str]
     namespaces: list[str] | None
     """It claims runs of these alone; null: of each one."""
-    isolation: list[Literal["process", "sandbox"]]
+    isolation: list[Literal["container", "process", "sandbox"]]
     """The levels that it offers."""
     run_as: list[str]
     """The users that tasks may name."""
@@ -1341,9 +1371,10 @@ class JobBody(_JobBodyRequired, total=False):
     """The parameters: any JSON value."""
     params: Any
     """The parameters: any JSON value."""
-    isolation: Literal["process", "sandbox"] | None
-    """The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors of the queue
-    offer it, else process with a warning; it is stored, and stays."""
+    isolation: Literal["container", "process", "sandbox"] | None
+    """The wall around a python or shell task: process, sandbox, or container with `container_image`. Not sent:
+    sandbox if the executors of the queue offer it, else process with a warning; it is stored, and stays. A task of
+    the kind container is always in one."""
     allow_network: bool | list[str] | None
     """The network of a task in a sandbox: none if not sent, true for all that its executor reaches, or destinations
     such as api.example.com:443, *.example.com:443 or [2001:db8::1]:5432."""
@@ -1352,6 +1383,8 @@ class JobBody(_JobBodyRequired, total=False):
     resources: dict[str, int] | None
     """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
     identity_token: IdentityToken | None
+    container_image: str | None
+    """The image of a python or shell task with isolation container: `python:3.12`, `ghcr.io/acme/etl@sha256:…`."""
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1445,9 +1478,10 @@ class JobChangeBody(TypedDict, total=False):
     """The parameters: any JSON value."""
     params: Any
     """The parameters: any JSON value."""
-    isolation: Literal["process", "sandbox"] | None
-    """The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors of the queue
-    offer it, else process with a warning; it is stored, and stays."""
+    isolation: Literal["container", "process", "sandbox"] | None
+    """The wall around a python or shell task: process, sandbox, or container with `container_image`. Not sent:
+    sandbox if the executors of the queue offer it, else process with a warning; it is stored, and stays. A task of
+    the kind container is always in one."""
     allow_network: bool | list[str] | None
     """The network of a task in a sandbox: none if not sent, true for all that its executor reaches, or destinations
     such as api.example.com:443, *.example.com:443 or [2001:db8::1]:5432."""
@@ -1456,6 +1490,8 @@ class JobChangeBody(TypedDict, total=False):
     resources: dict[str, int] | None
     """Counted capacities of an executor that a run holds, by name: {"gpu": 1}."""
     identity_token: IdentityToken | None
+    container_image: str | None
+    """The image of a python or shell task with isolation container: `python:3.12`, `ghcr.io/acme/etl@sha256:…`."""
     queue: str | None
     requires: list[str] | None
     """Labels, `name` or `name=value`, that an executor must have."""
@@ -1534,11 +1570,12 @@ class _JobViewRequired(TypedDict):
     taskId: str | None
     task_version: int | None
     payload: Any
-    isolation: Literal["process", "sandbox"]
+    isolation: Literal["container", "process", "sandbox"]
     allow_network: bool | list[str]
     run_as: str | None
     resources: dict[str, int]
     identity_token: IdentityTokenView | None
+    container_image: str | None
     queue: str
     requires: list[str]
     priority: int
@@ -2638,9 +2675,9 @@ class QuotasBody(TypedDict, total=False):
     """Runs at once; more wait for their start."""
     requests_per_second: float | None
     """In place of the setting `namespace_requests_per_second_most`."""
-    min_isolation: Literal["process", "sandbox"] | None
-    """sandbox: python and shell tasks must be in a sandbox. Other jobs are refused, and runs of those that are there
-    wait until their job is changed."""
+    min_isolation: Literal["container", "process", "sandbox"] | None
+    """sandbox: python and shell tasks must be in a sandbox or in a container; container: in a container. Other jobs
+    are refused, and runs of those that are there wait until their job is changed."""
     expected_version: int
 
 
@@ -2655,7 +2692,7 @@ class QuotasView(TypedDict):
     windows: int | None
     concurrent_runs: int | None
     requests_per_second: float | None
-    min_isolation: Literal["process", "sandbox"] | None
+    min_isolation: Literal["container", "process", "sandbox"] | None
     """The least isolation of python and shell tasks; null: none is demanded."""
     version: int
     """Of the namespace."""
@@ -3798,4 +3835,4 @@ ScheduleType = Literal["CRON", "FUTURE", "IMMEDIATE", "INTERVAL", "ON_DEMAND"]
 
 StoredTask = dict[str, Any]
 
-Task = Union["FunctionTask", "HttpTask", "PythonTask", "ShellTask", "PluginTask"]
+Task = Union["ContainerTask", "FunctionTask", "HttpTask", "PythonTask", "ShellTask", "PluginTask"]

@@ -127,6 +127,7 @@ class JobView(msgspec.Struct, kw_only=True):
     run_as: str | None
     resources: Mapping[str, int]
     identity_token: IdentityTokenView | None
+    container_image: str | None
     queue: str
     requires: Sequence[str]
     priority: int
@@ -204,6 +205,7 @@ def job_view(row: JobRow, warnings: Sequence[str], *, pending: bool = False) -> 
         run_as=said.run_as,
         resources=said.resources,
         identity_token=said.identity_token,
+        container_image=said.container_image,
         queue=row.lane.queue,
         # Labels with a colon are our own book-keeping: what an executor must be able to run.
         requires=[label for label in row.lane.requires if ":" not in label],

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tickwise.config.containers import ContainerSettings
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.factors import FactorSettings
 from tickwise.config.facts import check_value, declared_field
@@ -68,7 +69,15 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings, SecretSettings, IdentitySettings, OidcSettings, FactorSettings, MachineSettings):
+class Settings(
+    ScriptSettings,
+    SecretSettings,
+    IdentitySettings,
+    OidcSettings,
+    FactorSettings,
+    MachineSettings,
+    ContainerSettings,
+):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are

@@ -192,8 +192,18 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_d
 IsolationName = Annotated[
     Isolation,
     Meta(
-        description="The wall around a python or shell task: process, or sandbox. Not sent: sandbox if the executors "
-        "of the queue offer it, else process with a warning; it is stored, and stays."
+        description="The wall around a python or shell task: process, sandbox, or container with `container_image`. "
+        "Not sent: sandbox if the executors of the queue offer it, else process with a warning; it is stored, and "
+        "stays. A task of the kind container is always in one."
+    ),
+]
+ContainerImage = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="The image of a python or shell task with isolation container: `python:3.12`, "
+        "`ghcr.io/acme/etl@sha256:…`.",
     ),
 ]
 AllowNetwork = Annotated[
@@ -263,6 +273,7 @@ class JobBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_def
     run_as: RunAs | UnsetType | None = UNSET
     resources: Resources | UnsetType | None = UNSET
     identity_token: TokenRequest | UnsetType | None = UNSET
+    container_image: ContainerImage | UnsetType | None = UNSET
     queue: Annotated[str, Meta(pattern=QUEUE_PATTERN)] | UnsetType | None = UNSET
     requires: Requires | UnsetType | None = UNSET
     priority: Annotated[int, Meta(ge=0, le=9, description="9 first.")] | UnsetType | None = UNSET

@@ -143,7 +143,7 @@ class IsolationFloors:
         _, found = self._known.get(namespace, (0.0, Isolation.PROCESS))
         with suppress(Unavailable):
             row = await self._store.namespaces.get(namespace)
-            found = Isolation.SANDBOX if row is not None and row.quotas.demands_sandbox else Isolation.PROCESS
+            found = Isolation.PROCESS if row is None else row.quotas.least_isolation
             if len(self._known) >= NAMESPACES_MAX:
                 self._known.clear()
             self._known[namespace] = (self._clock.monotonic() + NAMESPACES_FRESH_SECONDS, found)

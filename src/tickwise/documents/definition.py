@@ -247,6 +247,7 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     identity_token: IdentityToken | None = None
     job_key: str | None = None
     """Of a job with an identity token: its key, which the token names."""
+    container_image: str | None = None
     then: tuple[UUID, ...] = ()
     on_failure: tuple[UUID, ...] = ()
     traceparent: str | None = None
@@ -289,6 +290,7 @@ class Definition(Plan, frozen=True, omit_defaults=True, kw_only=True):
     resources: dict[str, int] = {}
     identity_token: IdentityToken | None = None
     job_key: str | None = None
+    container_image: str | None = None
     task_id: str | None = None
     task_version: int | None = None
     warnings: tuple[str, ...] = ()

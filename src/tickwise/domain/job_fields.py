@@ -247,6 +247,7 @@ WRITTEN_FIELDS: Final = (
     WrittenField("run_as", ByHand.EXECUTOR, ("--run-as",)),
     WrittenField("resources", ByHand.EXECUTOR, ("--resource",)),
     WrittenField("identity_token", ByHand.OBJECT, ("--identity-token",)),
+    WrittenField("container_image", ByHand.EXECUTOR, ("--image",)),
     WrittenField(
         "limits", ByHand.OBJECT, ("--cpu-limit", "--memory-limit", "--process-limit", "--disk-limit", "--file-limit")
     ),

@@ -36,13 +36,13 @@ class Quotas:
     requests_per_second: float | None = None
     """In place of `namespace_requests_per_second_most`."""
     min_isolation: str | None = None
-    """The least isolation of `python` and `shell` tasks: `sandbox`; None or `process`: none. Runs of jobs below it are
-    claimed by no executor, and wait."""
+    """The least isolation of `python` and `shell` tasks: `sandbox` or `container`; None or `process`: none. Runs of
+    jobs below it are claimed by no executor, and wait."""
 
     @property
-    def demands_sandbox(self) -> bool:
-        """Tasks of the namespace that can be in a sandbox must be in one."""
-        return self.min_isolation == Isolation.SANDBOX
+    def least_isolation(self) -> Isolation:
+        """The least isolation of tasks of the namespace that are processes of their own."""
+        return Isolation.PROCESS if self.min_isolation is None else Isolation(self.min_isolation)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) is not None for name in QUOTA_NAMES)

@@ -48,9 +48,9 @@ STATUSES: Final = (100, 599)
 # Reasons that end a run, or give it back, without its task having failed: no rule is ever asked about them.
 _NO_FAILURES: Final = frozenset(
     (
-        "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "executor_left", "executor_lost", "isolation_missing",
-        "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked", "secrets_away",
-        "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
+        "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "engine_away", "executor_left", "executor_lost",
+        "isolation_missing", "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked",
+        "secrets_away", "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
@@ -120,6 +120,8 @@ STARTER_LOST: Final = "starter_lost"
 """The reason of a run that was given back before it began: the processes that start tasks keep ending."""
 ISOLATION_MISSING: Final = "isolation_missing"
 """The reason of a run that was given back before it began: its executor cannot confine it as its job says."""
+ENGINE_AWAY: Final = "engine_away"
+"""The reason of a run that was given back before it began: the container engine of its executor does not answer."""
 RETRY_DEADLINE: Final = "retry_deadline"
 """The reason of a run that ended because its next attempt would have begun after its deadline: it waited too long for
 its turn."""

@@ -21,6 +21,7 @@ from tickwise.config import Settings
 from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
+from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
@@ -76,6 +77,7 @@ async def _collect(settings: Settings, port: DoctorFinding, database_url: str | 
     found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port, _encryption(settings)]
     found += [await _blobs(settings), _work_folders(settings), _tasks(settings), _isolation(settings)]
+    found.append(await container_finding(settings))
     found += [finding async for finding in _database(settings, database_url)]
     return found
 

@@ -75,6 +75,7 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
+from tickwise.wiring.containers.policy import container_policy
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
 from tickwise.wiring.link import named_broker, open_broker
@@ -570,6 +571,7 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
             attempt_bytes=settings.artefacts_attempt_bytes,
         ),
         environments=UvEnvironments(environment_settings(settings), runtime.clock, runtime.metrics),
+        containers=container_policy(settings, runtime.store),
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
     own = [make(runner_settings) for make in RUNNERS]

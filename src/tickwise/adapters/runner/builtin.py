@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tickwise.adapters.runner.container.router import IsolationRouter
 from tickwise.adapters.runner.http.runner import HttpRunner
-from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.ports.runner import Runner
 
 RUNNERS: Final[tuple[Callable[[RunnerSettings], Runner], ...]] = (
-    ProcessRunner,
+    IsolationRouter,
     HttpRunner,
 )

@@ -48,14 +48,20 @@ def _facts(assignment: Assignment) -> Iterator[tuple[str, str]]:
     yield "NAMESPACE", assignment.namespace
 
 
-def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
-    """The `TICKWISE_…` variables, and the trace as OpenTelemetry's tools read it. A payload too large for one, and an
-    identity token, are written to files in `folder`."""
+def attempt_environment(assignment: Assignment) -> dict[str, str]:
+    """The `TICKWISE_…` variables that say which attempt it is, and the trace as OpenTelemetry's tools read it."""
     environment = {f"TICKWISE_{name}": value for name, value in _facts(assignment)}
     if assignment.traceparent is not None:
         environment["TRACEPARENT"] = assignment.traceparent
         if assignment.tracestate is not None:
             environment["TRACESTATE"] = assignment.tracestate
+    return environment
+
+
+def context_environment(assignment: Assignment, folder: Path) -> Mapping[str, str]:
+    """The variables of an attempt with a folder of its own. A payload too large for one, and an identity token, are
+    written to files in `folder`."""
+    environment = attempt_environment(assignment)
     if assignment.identity_token is not None:
         environment[VARIABLE] = str(write_token(folder, assignment.identity_token))
     environment["TICKWISE_RESULT_FILE"] = str(folder / "result.json")

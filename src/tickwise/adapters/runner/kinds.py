@@ -10,6 +10,7 @@ from tickwise.adapters.runner.calls import answer_limits, credentials, templated
 from tickwise.adapters.runner.calls.addresses import MAX_URL_CHARACTERS, check_url
 from tickwise.adapters.runner.calls.reasons import CALL_REASONS
 from tickwise.adapters.runner.checks import exactly_one, json_type, refuse_unknown, text
+from tickwise.adapters.runner.containers import CONTAINER_REASONS
 from tickwise.adapters.runner.scripts import demand
 from tickwise.adapters.runner.surroundings import (
     PYTHON,
@@ -83,7 +84,7 @@ class PythonKind:
 
     name: ClassVar[str] = "python"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
-    reasons: ClassVar[Collection[str]] = ENVIRONMENT_REASONS
+    reasons: ClassVar[Collection[str]] = (*ENVIRONMENT_REASONS, *CONTAINER_REASONS)
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "python",
         {
@@ -142,7 +143,7 @@ class ShellKind:
 
     name: ClassVar[str] = "shell"
     limits: ClassVar[Collection[str]] = TaskLimits._fields
-    reasons: ClassVar[Collection[str]] = ()
+    reasons: ClassVar[Collection[str]] = CONTAINER_REASONS
     schema: ClassVar[Mapping[str, Any]] = _schema(
         "shell",
         {

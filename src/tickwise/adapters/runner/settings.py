@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tickwise.adapters.runner.containers import ContainerPolicy
 from tickwise.domain.accounts.run_as import NO_USERS, RunAsUsers
 from tickwise.ports.blobs import Blobs
 from tickwise.ports.clock import Clock
@@ -60,3 +61,5 @@ class RunnerSettings:
     """Folders of the executor that no sandbox shows, beside that of its tasks."""
     environments: Environments | None = None
     """Builds and keeps the environments that scripts declare. None: a script that declares one cannot run here."""
+    containers: ContainerPolicy | None = None
+    """The container engine. None: no task runs in a container here."""

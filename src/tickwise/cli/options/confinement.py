@@ -5,6 +5,7 @@
 --run-as backup                                       ──► run_as
 --resource gpu=1                                      ──► resources
 --identity-token sts.amazonaws.com                    ──► identity_token
+--image python:3.12                                   ──► container_image, and isolation container
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ ANY: Final = "any"
 """As the value of `--allow-network`: all that the executor reaches."""
 NONE: Final = "none"
 """As the value of an option: take away what the job has."""
-ISOLATIONS: Final = ("sandbox", "process")
-_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource", "identity_token")
+ISOLATIONS: Final = ("sandbox", "process", "container")
+_OPTIONS: Final = ("isolation", "allow_network", "run_as", "resource", "identity_token", "image")
 
 
 def confinement_options(command: Decorated) -> Decorated:
@@ -31,7 +32,8 @@ def confinement_options(command: Decorated) -> Decorated:
     options = [
         click.option(
             "--isolation", type=click.Choice(ISOLATIONS),
-            help="Run the task in a sandbox, or as a plain process. [default: sandbox where executors offer it]",
+            help="Run the task in a sandbox, as a plain process, or in a container. "
+            "[default: sandbox where executors offer it]",
         ),
         click.option(
             "--allow-network", multiple=True, metavar="HOST:PORT",
@@ -46,6 +48,7 @@ def confinement_options(command: Decorated) -> Decorated:
             "--identity-token", multiple=True, metavar="AUDIENCE",
             help="Give each attempt a signed token for this audience: sts.amazonaws.com; repeat it for more.",
         ),
+        click.option("--image", metavar="IMAGE", help="Run the script in a container of this image: python:3.12."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -59,6 +62,10 @@ def fields(session: Session, options: dict[str, Any]) -> dict[str, Any]:
     if said["isolation"] is not None:
         body["isolation"] = said["isolation"]
         work.blame(session, "/isolation", "--isolation", said["isolation"])
+    if said["image"] is not None:
+        body["container_image"] = None if said["image"] == NONE else said["image"]
+        body.setdefault("isolation", Isolation.PROCESS if said["image"] == NONE else Isolation.CONTAINER)
+        work.blame(session, "/container_image", "--image", said["image"])
     if said["allow_network"]:
         body["allow_network"] = _network(said["allow_network"])
         work.blame(session, "/allow_network", "--allow-network", " ".join(said["allow_network"]))
@@ -93,6 +100,9 @@ def described(job: Mapping[str, Any]) -> str | None:
     """The sentence on the isolation of a job as it is answered; None: its task can have none."""
     if (job.get("task") or {}).get("kind") not in ISOLATED_KINDS:
         return None
+    if job["isolation"] == Isolation.CONTAINER:
+        has = "the engine's network" if job["allow_network"] else "no network (--allow-network any)"
+        return f"It runs in a container of {job['container_image']}, with {has}."
     if job["isolation"] != Isolation.SANDBOX:
         return "It runs as a plain process, without a sandbox."
     network = job["allow_network"]

@@ -28,6 +28,7 @@ from tickwise.domain.calendar.rules import Closed, ScheduleRules
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.rules.capacities import amount_in_words
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.roles.shared.served_queues import in_use, unserved
 
@@ -91,12 +92,13 @@ def _of_run(facts: RunFacts) -> Iterator[_Finding]:
         if origin is not None:
             words += f" of the job {origin[1]!r}, which ended as {origin[0].state.value}"
         yield _Finding(ConditionName.PREDECESSOR, True, words, data={"run_ids": [str(run.origin)]})
-    if facts.demands_sandbox:
+    floor = facts.least_isolation
+    if floor is not Isolation.PROCESS:
         met = not facts.is_below_floor
-        words = "its namespace demands isolation sandbox of python and shell tasks (min_isolation), and it "
-        words += "has it, or is of another kind" if met else "is a plain process"
-        change = "its job is changed to isolation sandbox, or the demand of its namespace is lifted"
-        yield _Finding(ConditionName.ISOLATION, met, words, change, {"min_isolation": "sandbox"})
+        words = f"its namespace demands isolation {floor} of python and shell tasks (min_isolation), and it "
+        words += "has that or more, or is of another kind" if met else "has less"
+        change = f"its job is changed to isolation {floor}, or the demand of its namespace is lifted"
+        yield _Finding(ConditionName.ISOLATION, met, words, change, {"min_isolation": floor.value})
     yield from _executors(facts)
 
 

@@ -16,7 +16,7 @@ from tickwise.domain.calendar.sentences import moment
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Trigger
 from tickwise.domain.rules.capacities import Demand, demand_of
-from tickwise.domain.rules.confinement import is_below_sandbox
+from tickwise.domain.rules.confinement import Isolation, is_below
 from tickwise.domain.schedule import Schedule
 from tickwise.domain.stops import Stop
 from tickwise.ports.store import AttemptRow, ExecutorRow, Incident, JobRow, LetterRow, QueueRow, RunRow
@@ -310,8 +310,8 @@ class RunFacts:
     """Of one that waits for a slot: the runs that have the slots, with the names of their jobs."""
     concurrent_runs: int | None = None
     """The quota of runs at once of its namespace, as it is now."""
-    demands_sandbox: bool = False
-    """Its namespace demands that tasks are in a sandbox."""
+    least_isolation: Isolation = Isolation.PROCESS
+    """The least isolation that its namespace demands."""
     origin: tuple[RunRow, str] | None = None
     """The run that started it, with the name of its job."""
     letter: LetterRow | None = None
@@ -338,7 +338,7 @@ class RunFacts:
     @property
     def is_below_floor(self) -> bool:
         """Its task is below the least isolation of its namespace: no executor claims it."""
-        return self.demands_sandbox and self.job is not None and is_below_sandbox(self.job.lane.requires)
+        return self.job is not None and is_below(self.job.lane.requires, self.least_isolation)
 
     @property
     def demand(self) -> Demand | None:

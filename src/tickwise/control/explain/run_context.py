@@ -14,6 +14,7 @@ from tickwise.domain.audit import AuditAction
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import UNKNOWN_OUTCOME
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.domain.selectors import Selector, matches
 from tickwise.ports.audit import AuditQuery
@@ -52,7 +53,7 @@ class RunContext:
             )
         row = await self._context.store.namespaces.get(namespace)
         found["concurrent_runs"] = None if row is None else row.quotas.concurrent_runs
-        found["demands_sandbox"] = row is not None and row.quotas.demands_sandbox
+        found["least_isolation"] = Isolation.PROCESS if row is None else row.quotas.least_isolation
         if job is None:
             return found
         if run.state in (RunState.QUEUED, RunState.RETRYING):

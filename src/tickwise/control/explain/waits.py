@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from tickwise.control.explain.explanations import Because, Cause, Followed, RunFacts, stop_data, stop_words
-from tickwise.control.jobs.confining import BELOW_FLOOR_WAITS
+from tickwise.control.jobs.confining import below_floor_waits
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
@@ -60,7 +60,8 @@ def waits(facts: RunFacts) -> Waits | None:
     if is_paused(facts):
         return _for_resume(facts)
     if facts.is_below_floor:
-        return Waits(Because.WAITING_ISOLATION, f"waits: {BELOW_FLOOR_WAITS}", {"min_isolation": "sandbox"})
+        floor = facts.least_isolation
+        return Waits(Because.WAITING_ISOLATION, f"waits: {below_floor_waits(floor)}", {"min_isolation": floor.value})
     hold = None if facts.queue is None else facts.queue.hold
     if facts.queue is not None and facts.queue.held and hold is not None:
         until = "until it is resumed" if hold.until is None else f"until {facts.said(hold.until)}"

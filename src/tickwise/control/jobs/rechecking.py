@@ -39,7 +39,7 @@ MAX_WARNINGS: Final = 50
 MAX_WARNING_CHARACTERS: Final = 2_000
 DIGEST_BYTES: Final = 32
 _BOUNDED: Final = (
-    "isolation", "allow_network", "run_as", "resources", "cron_expression", "interval_seconds",
+    "isolation", "allow_network", "run_as", "resources", "container_image", "cron_expression", "interval_seconds",
     "timezone", "max_runs", "jitter_seconds", "window_seconds",
     *(field.name for field in JOB_FIELDS),
 )  # fmt: skip
@@ -114,9 +114,11 @@ def is_usual(job: NewJob, definition: Definition, accepted: float, check: TaskCh
 
 
 def _isolated(isolation: Isolation, kind: str) -> tuple[str, ...]:
-    """The labels of a job that says nothing of its confinement; an isolation that its kind cannot have needs a label
-    that no usual lane has."""
-    return needed_labels(Confinement(isolation)) if kind in ISOLATED_KINDS or isolation is Isolation.PROCESS else ("",)
+    """The labels of a job that says nothing of its confinement; an isolation that its kind cannot have, or that needs
+    an image, gets a label that no usual lane has."""
+    if isolation is Isolation.PROCESS or (isolation is Isolation.SANDBOX and kind in ISOLATED_KINDS):
+        return needed_labels(Confinement(isolation))
+    return ("",)
 
 
 def _is_trace(definition: Definition) -> bool:

@@ -14,7 +14,7 @@ from tickwise.control.bodies import JobBody, PauseBody, ResumeBody, RunNowBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.demand import make_runs
 from tickwise.control.jobs.changes import ChangeResult, FoundJob, JobChanges, function_of
-from tickwise.control.jobs.confining import BELOW_FLOOR, BELOW_FLOOR_WAITS, demand_of_job, is_below
+from tickwise.control.jobs.confining import below_floor, below_floor_waits, demand_of_job
 from tickwise.control.jobs.moves import JobMoves
 from tickwise.control.jobs.policies import payload_of
 from tickwise.control.jobs.submission import Submitted, key_taken
@@ -25,6 +25,7 @@ from tickwise.domain.errors import Conflict, NotFound
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Principal, Trigger, run_id
 from tickwise.domain.permissions import Permission
+from tickwise.domain.rules.confinement import Isolation, is_below
 from tickwise.domain.selectors import matches
 from tickwise.ports.store import (
     PAGE_BYTES,
@@ -165,13 +166,14 @@ class JobService:
         jobs = [(row, decode_judged(row.definition)) for row in rows]
         notifying = {row.namespace for row, definition in jobs if definition.notify}
         channels = {name: await self._channels(name) for name in notifying}
+        floors = {name: await self._context.floors.of(name) for name in {row.namespace for row in rows}}
         return [
             definition.warnings
             if row.status is JobStatus.CANCELLED
             else (
                 *definition.warnings,
                 *(_untold(definition.notify, channels[row.namespace]) if definition.notify else ()),
-                *((BELOW_FLOOR_WAITS,) if is_below(row.lane, await self._context.floors.of(row.namespace)) else ()),
+                *_below(row, floors[row.namespace]),
                 *_unserved(row, definition, serving),
             )
             for row, definition in jobs
@@ -203,8 +205,8 @@ class JobService:
         job, and for one below the least isolation of its namespace (`isolation_below_minimum`)."""
         row = await self._context.job(who, job_id)
         floor = await self._context.floors.of(row.namespace)
-        if is_below(row.lane, floor):
-            raise Conflict(BELOW_FLOOR, code="isolation_below_minimum")
+        if is_below(row.lane.requires, floor):
+            raise Conflict(below_floor(floor), code="isolation_below_minimum")
         overlap = decode_plan(row.definition).overlap_of_asked() if body.overlap is UNSET else body.overlap
         payload = payload_of(body.payload, body.params)
         definition = definition_of_run(row.definition, payload=payload, trace=who.origin.trace)
@@ -243,3 +245,8 @@ def _unserved(row: JobRow, definition: JudgedDefinition, serving: Serving) -> tu
     else:
         passing = not_offered(function, serving.functions)
     return () if passing is None else (passing,)
+
+
+def _below(row: JobRow, floor: Isolation) -> tuple[str, ...]:
+    """The warning about a job below the least isolation of its namespace."""
+    return (below_floor_waits(floor),) if is_below(row.lane.requires, floor) else ()

@@ -81,8 +81,8 @@ class QuotasBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     min_isolation: Annotated[
         Isolation | None,
         Meta(
-            description="sandbox: python and shell tasks must be in a sandbox. Other jobs are refused, and runs of "
-            "those that are there wait until their job is changed."
+            description="sandbox: python and shell tasks must be in a sandbox or in a container; container: in a "
+            "container. Other jobs are refused, and runs of those that are there wait until their job is changed."
         ),
     ] = None
     expected_version: int | UnsetType = UNSET

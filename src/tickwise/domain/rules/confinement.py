@@ -18,7 +18,10 @@ from tickwise.domain.rules.capacities import MEMORY_PREFIX, RESOURCE_PREFIX, nee
 
 ISOLATED_KINDS: Final = frozenset({"python", "shell"})
 """The kinds of tasks that are processes of their own, so that something can surround them."""
+CONTAINER_KIND: Final = "container"
+"""The kind of tasks that are always in a container."""
 SANDBOX_LABEL: Final = "isolation:sandbox"
+CONTAINER_LABEL: Final = "isolation:container"
 RUN_AS_PREFIX: Final = "run_as:"
 OFFERED_PREFIXES: Final = ("isolation:", RESOURCE_PREFIX, RUN_AS_PREFIX, MEMORY_PREFIX)
 """Of the labels that follow from a confinement. An executor's record holds those that it offers."""
@@ -35,6 +38,8 @@ class Isolation(StrEnum):
     """A process of its own, with its own session and limits. It sees the machine as its user does."""
     SANDBOX = "sandbox"
     """Namespaces of its own: a read-only system, a private /tmp, and no network but what its job allows."""
+    CONTAINER = "container"
+    """A container of its own, with the files of an image."""
 
 
 class Destination(NamedTuple):
@@ -46,6 +51,11 @@ class Destination(NamedTuple):
     """0: each port."""
 
 
+_AT_LEAST: Final = {
+    Isolation.SANDBOX: (SANDBOX_LABEL, CONTAINER_LABEL),
+    Isolation.CONTAINER: (CONTAINER_LABEL,),
+}
+"""The labels of tasks with this isolation or more."""
 Network = bool | tuple[str, ...]
 """True: all that the executor reaches; False: nothing; or the destinations, each `HOST:PORT`."""
 
@@ -55,11 +65,13 @@ class Confinement(NamedTuple):
 
     isolation: Isolation = Isolation.PROCESS
     allow_network: Network = False
-    """Of a sandbox. A task in a process has the network of its executor."""
+    """Of a sandbox or a container. A task in a process has the network of its executor."""
     run_as: str | None = None
     """The system user that it runs as; None: the one of its namespace."""
     resources: Mapping[str, int] = MappingProxyType({})
     """Counted capacities of its executor that it holds while it runs, by name."""
+    container_image: str | None = None
+    """The image of a script in a container."""
 
 
 PLAIN: Final = Confinement()
@@ -73,6 +85,8 @@ def needed_labels(confinement: Confinement) -> tuple[str, ...]:
     found = needed_of_resources(confinement.resources)
     if confinement.isolation is Isolation.SANDBOX:
         found.append(SANDBOX_LABEL)
+    elif confinement.isolation is Isolation.CONTAINER:
+        found.append(CONTAINER_LABEL)
     if confinement.run_as is not None:
         found.append(f"{RUN_AS_PREFIX}{confinement.run_as}")
     return tuple(sorted(found))
@@ -83,10 +97,17 @@ def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(label for label in labels if label.startswith(OFFERED_PREFIXES)))
 
 
-def is_below_sandbox(requires: Iterable[str]) -> bool:
-    """Check whether the labels of a lane are those of tasks that could be in a sandbox and are not."""
+def is_below(requires: Iterable[str], floor: Isolation) -> bool:
+    """Check whether the labels of a lane are those of tasks that could have this isolation or more, and have less."""
     labels = frozenset(requires)
-    return SANDBOX_LABEL not in labels and not labels.isdisjoint(f"task:{kind}" for kind in ISOLATED_KINDS)
+    has_it = floor is Isolation.PROCESS or not labels.isdisjoint(_AT_LEAST[floor])
+    return not has_it and not labels.isdisjoint(f"task:{kind}" for kind in ISOLATED_KINDS)
+
+
+def is_less(found: Isolation, floor: Isolation) -> bool:
+    """Check whether an isolation is less than another one: process, sandbox, container."""
+    order = list(Isolation)
+    return order.index(found) < order.index(floor)
 
 
 def own_labels(labels: Iterable[str]) -> list[str]:
@@ -96,7 +117,9 @@ def own_labels(labels: Iterable[str]) -> list[str]:
 
 def offered_levels(labels: Iterable[str]) -> list[Isolation]:
     """The levels of isolation that an executor with these labels offers."""
-    return [Isolation.PROCESS, *([Isolation.SANDBOX] if SANDBOX_LABEL in labels else [])]
+    held = frozenset(labels)
+    walls = {SANDBOX_LABEL: Isolation.SANDBOX, CONTAINER_LABEL: Isolation.CONTAINER}
+    return [Isolation.PROCESS, *(level for label, level in walls.items() if label in held)]
 
 
 def offered_users(labels: Iterable[str]) -> list[str]:

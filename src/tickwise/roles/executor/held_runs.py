@@ -104,7 +104,7 @@ def _read(text: str) -> Body:
 
 
 def _confinement_of(work: Work) -> Confinement:
-    found = Confinement(work.isolation, work.allow_network, work.run_as, work.resources)
+    found = Confinement(work.isolation, work.allow_network, work.run_as, work.resources, work.container_image)
     return PLAIN if found == PLAIN else found
 
 

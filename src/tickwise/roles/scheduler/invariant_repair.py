@@ -25,7 +25,7 @@ from tickwise.domain.decision import TimerState
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Lane, Trigger
-from tickwise.domain.rules.confinement import is_below_sandbox
+from tickwise.domain.rules.confinement import Isolation, is_below
 from tickwise.domain.schedule import Schedule
 from tickwise.ports.clock import Clock
 from tickwise.ports.signals import Signals, Topic
@@ -273,8 +273,10 @@ class Healing:
         namespace."""
         if waits_for_capacity(lane, active, namespace):
             return True
-        row = await self._store.namespaces.get(namespace) if is_below_sandbox(lane.requires) else None
-        return row is not None and row.quotas.demands_sandbox
+        if not is_below(lane.requires, Isolation.CONTAINER):
+            return False
+        row = await self._store.namespaces.get(namespace)
+        return row is not None and is_below(lane.requires, row.quotas.least_isolation)
 
     # ------------------------------------------------------------------------------------------ jobs without a timer
 

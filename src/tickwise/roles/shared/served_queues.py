@@ -15,7 +15,7 @@ from tickwise.domain.rules.capacities import (
     lacking,
     size_in_words,
 )
-from tickwise.domain.rules.confinement import RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
+from tickwise.domain.rules.confinement import CONTAINER_LABEL, RUN_AS_PREFIX, SANDBOX_LABEL, offered_labels
 from tickwise.ports.store import ExecutorRow
 
 MAX_JUDGED: Final = 1_000
@@ -98,6 +98,9 @@ def _label_in_words(label: str) -> tuple[str, str]:
     """A label that nobody offers: what an executor would have to do, and the advice."""
     if label == SANDBOX_LABEL:
         advice = "`tickwise doctor` on its machine says why; --isolation process runs the task without a sandbox"
+        return f"offers {label}", advice
+    if label == CONTAINER_LABEL:
+        advice = "start one with TICKWISE_CONTAINER_ENGINE; where one has it, `tickwise doctor` on its machine says why"
         return f"offers {label}", advice
     if label.startswith(RUN_AS_PREFIX):
         user = label.removeprefix(RUN_AS_PREFIX)

@@ -324,13 +324,18 @@ CONFINED: Final = (
     FormField(
         name="isolation", label="Isolation", input=Input.CHOICE,
         choices=_choices(
-            Isolation, {"process": "a plain process", "sandbox": "a sandbox"}, "a sandbox where executors offer one"
+            Isolation, {"process": "a plain process", "sandbox": "a sandbox", "container": "a container"},
+            "a sandbox where executors offer one",
         ),
         help="Of commands, programs and Python scripts.",
     ),
     FormField(
         name="allow_network", label="Network of the sandbox", input=Input.NETWORK, rows=2, most=20_000,
         placeholder="api.example.com:443", help="Host and port, one a line; any for all that the executor reaches.",
+    ),
+    FormField(
+        name="container_image", label="Image of the container", placeholder="python:3.12",
+        help="Of scripts in a container; one that executors allow.",
     ),
     FormField(name="run_as", label="Run as the system user", help="One that executors allow."),
     FormField(

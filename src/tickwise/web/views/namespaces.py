@@ -185,8 +185,9 @@ async def _set_quotas(visit: Visit, name: str) -> str:
         else:
             most = {"lanes": 1_000, "calendars": 1_000, "windows": 200, "concurrent_runs": 1_000_000}
             limits[quota] = forms.whole(said, quota, 0, most.get(quota, COUNT_MOST))
-    if visit.form.get("min_isolation", "") == Isolation.SANDBOX:
-        limits["min_isolation"] = Isolation.SANDBOX
+    least = visit.form.get("min_isolation", "")
+    if least in (Isolation.SANDBOX, Isolation.CONTAINER):
+        limits["min_isolation"] = Isolation(least)
     body = QuotasBody(**limits, expected_version=_version(visit))
     await visit.control.namespaces.set_quotas(visit.who, name, body)
     return "quotas"

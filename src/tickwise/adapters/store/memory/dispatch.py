@@ -22,7 +22,7 @@ from tickwise.domain.lifecycle import CODES, STATES, CancelKind, RunEvent, RunSt
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Lane, Outcome, Trigger
 from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
 from tickwise.domain.retry import OnUnknown
-from tickwise.domain.rules.confinement import is_below_sandbox
+from tickwise.domain.rules.confinement import is_below
 from tickwise.domain.rules.repeats import is_repeat
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.domain.rules.returns import claimable_at
@@ -232,7 +232,7 @@ class Attempts(Duty):
             and labels.issuperset(lane.requires)
             and not self._state.on_hold(namespace, lane.queue)
             and (bound is None or namespace in bound)
-            and not (self._state.quotas_of(namespace).demands_sandbox and is_below_sandbox(lane.requires))
+            and not is_below(lane.requires, self._state.quotas_of(namespace).least_isolation)
         ]
 
     def _take(

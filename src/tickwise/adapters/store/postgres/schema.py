@@ -88,6 +88,7 @@ MIGRATIONS: Final = (
     Migration("0045", ("0045_identities.sql",)),
     Migration("0046", ("0046_machines.sql",)),
     Migration("0047", ("0047_second_factors.sql",)),
+    Migration("0048", ("0048_containers.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

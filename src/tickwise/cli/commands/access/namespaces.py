@@ -97,7 +97,7 @@ def change(session: Session, name: str, display_name: str) -> None:
 @click.option("--concurrent-runs", metavar="N", help="Runs at once; more wait for their start.")
 @click.option("--requests-per-second", metavar="R", help="Requests a second, in place of the setting for all.")
 @click.option(
-    "--min-isolation", type=click.Choice(("sandbox", "process", "none")),
+    "--min-isolation", type=click.Choice(("sandbox", "container", "process", "none")),
     help="The least isolation of python and shell tasks; runs of jobs below it wait.",
 )  # fmt: skip
 @view_options

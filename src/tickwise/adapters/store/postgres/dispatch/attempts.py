@@ -14,6 +14,7 @@ from tickwise.adapters.store.postgres.base import Part, Shared
 from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.connection.link import UniqueBroken, translated
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST, NEAR_SECONDS, ClaimCursor, Reach, Seen
+from tickwise.adapters.store.postgres.queue.quota_cache import NO_WALLS
 from tickwise.adapters.store.postgres.queue.starts import OpenStart, Settlement, settle
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
@@ -58,7 +59,7 @@ class Attempts(Part):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._claimers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], ClaimCursor] = {}
-        self._sandboxed: Sequence[str] = ()
+        self._walled = NO_WALLS
         shared.at_clock_move.append(self._claimers.clear)
 
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
@@ -70,7 +71,7 @@ class Attempts(Part):
         if request.afresh:
             self._claimers.clear()
         quotas = list(await self._quotas.of_runs())
-        await self._look_at_sandboxed()
+        await self._look_at_walled()
         claimer = self._claimer(request)
         reach = claimer.next_reach(self._clock.monotonic())
         claims = await self._claim(request, claimer, reach, request.limit, quotas)
@@ -93,7 +94,7 @@ class Attempts(Part):
         """`quotas`: the namespaces with a quota of runs at once."""
         marks = claimer.marks(reach)
         ahead = min(request.ahead_seconds, NEAR_SECONDS) if reach is Reach.NEAR else request.ahead_seconds
-        fair, sandboxed = claimer.fair, self._sandboxed
+        fair, walled = claimer.fair, self._walled
         async with self._links.line("claim").use(writes=True) as connection:
             # Timed inside its turn, so that waiting for another claim is not taken for the cost of this one.
             begun = self._clock.monotonic()
@@ -111,7 +112,7 @@ class Attempts(Part):
                 list(claimer.begun.keys()),
                 list(claimer.begun.values()),
                 quotas,
-                sandboxed,
+                *walled,
             )
             ended = self._clock.monotonic()
             taken = [(row[_LANE], row[_READY]) for row in rows]
@@ -131,8 +132,8 @@ class Attempts(Part):
         if not places:
             return []
         quotas = list(await self._quotas.of_runs())
-        await self._look_at_sandboxed()
-        sandboxed = self._sandboxed
+        await self._look_at_walled()
+        walled = self._walled
         async with self._links.line("claim").use(writes=True) as connection:
             rows = await connection.fetch(
                 statement("claim_named"),
@@ -143,7 +144,7 @@ class Attempts(Part):
                 request.ahead_seconds,
                 list(places),
                 quotas,
-                sandboxed,
+                *walled,
             )
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], [(row[_LANE], row[_READY]) for row in rows])
@@ -152,13 +153,13 @@ class Attempts(Part):
         rows.sort(key=lambda row: places[row[_RUN]])
         return _claims(rows)
 
-    async def _look_at_sandboxed(self) -> None:
-        """The namespaces whose tasks must be in a sandbox. When they change, claims begin anew: they read past lanes
-        whose runs may go on."""
-        found = await self._quotas.sandboxed()
-        if found != self._sandboxed:
+    async def _look_at_walled(self) -> None:
+        """The namespaces that demand an isolation of their tasks. When they change, claims begin anew: they read past
+        lanes whose runs may go on."""
+        found = await self._quotas.walled()
+        if found != self._walled:
             self._claimers.clear()
-        self._sandboxed = found
+        self._walled = found
 
     def _took(self, executor: int, token: int, taken: Sequence[tuple[int, float]]) -> None:
         """Note how far this executor has claimed, for `held_digest`, and that its token is greater than all before.

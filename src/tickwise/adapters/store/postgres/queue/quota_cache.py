@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import Links
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.quotas import Quotas
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import QUOTAS_FRESH_SECONDS
 
 NONE: Final[Mapping[str, Quotas]] = {}
+
+
+class WalledNamespaces(NamedTuple):
+    """The namespaces that demand an isolation of their tasks."""
+
+    sandboxed: Sequence[str]
+    """At least a sandbox."""
+    contained: Sequence[str]
+    """Those among them that demand a container."""
+
+
+NO_WALLS: Final = WalledNamespaces((), ())
 
 
 class QuotaCache:
@@ -28,12 +41,12 @@ class QuotaCache:
         self._read_at = float("-inf")
         self._of_runs: Mapping[str, int] = {}
         self._runs_read_at = float("-inf")
-        self._sandboxed: Sequence[str] = ()
+        self._walled = NO_WALLS
 
-    async def sandboxed(self) -> Sequence[str]:
-        """The namespaces whose tasks must be in a sandbox. Raises `StoreUnavailable`."""
+    async def walled(self) -> WalledNamespaces:
+        """The namespaces that demand an isolation of their tasks. Raises `StoreUnavailable`."""
         await self.of_runs()
-        return self._sandboxed
+        return self._walled
 
     async def of_runs(self) -> Mapping[str, int]:
         """The quota of runs at once of each namespace that has one. Raises `StoreUnavailable`.
@@ -44,7 +57,11 @@ class QuotaCache:
         if begun > self._runs_read_at + QUOTAS_FRESH_SECONDS:
             async with self._links.pooled(writes=False) as connection:
                 self._of_runs = dict(await connection.fetch(statement("namespaces_runs_limited")))
-                self._sandboxed = [row[0] for row in await connection.fetch(statement("namespaces_sandboxed"))]
+                walled = await connection.fetch(statement("namespaces_sandboxed"))
+                self._walled = WalledNamespaces(
+                    tuple(name for name, _ in walled),
+                    tuple(name for name, least in walled if least == Isolation.CONTAINER),
+                )
             self._runs_read_at = begun
         return self._of_runs
 

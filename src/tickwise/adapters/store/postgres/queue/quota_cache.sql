@@ -7,5 +7,5 @@ SELECT name, quotas FROM tickwise.namespaces WHERE quotas IS NOT NULL
 SELECT namespace, most FROM tickwise.run_quotas
 
 -- name: namespaces_sandboxed
--- The namespaces whose python and shell tasks must be in a sandbox.
-SELECT namespace FROM tickwise.sandboxed_namespaces
+-- The namespaces whose python and shell tasks must be in a sandbox or in a container, and the least of it.
+SELECT namespace, least FROM tickwise.sandboxed_namespaces

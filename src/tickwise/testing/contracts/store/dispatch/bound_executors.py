@@ -96,6 +96,33 @@ class BoundExecutorsContract(StoreContract):
         await store.namespaces.change(replace(row, quotas=Quotas(min_isolation=isolation)))
 
     @pytest.mark.parametrize("by_name", [False, True])
+    async def test_a_container_is_more_than_a_sandbox(self, store: Store, make: Factory, by_name: bool) -> None:
+        """A demand of a sandbox lets tasks in containers go on; a demand of a container bars tasks in sandboxes."""
+        labels = ("isolation:container", "isolation:sandbox", "task:container", "task:python", "task:shell")
+        team = "team-c"
+        lanes = {
+            "container": Lane(requires=("isolation:container", "task:python")),
+            "kind": Lane(requires=("isolation:container", "task:container")),
+            "sandbox": Lane(requires=("isolation:sandbox", "task:shell")),
+            "process": Lane(requires=("task:python",)),
+        }
+        jobs = {name: make.job(namespace=team, lane=where) for name, where in lanes.items()}
+        await self.demand(store, team, "container")
+        await self.add(store, *jobs.values())
+        executor = await self.register(store, labels=labels, lease_seconds=HOUR)
+        runs = [job.run_id for job in jobs.values()] if by_name else None
+
+        async def claimed() -> set[str]:
+            found = {each.job_id for each in await self.claim(store, executor, labels=labels, runs=runs)}
+            return {name for name, job in jobs.items() if job.job_id in found}
+
+        assert await claimed() == {"container", "kind"}
+        await self.demand(store, team, "sandbox")
+        assert await claimed() == {"sandbox"}
+        await self.demand(store, team, None)
+        assert await claimed() == {"process"}
+
+    @pytest.mark.parametrize("by_name", [False, True])
     async def test_a_namespace_that_demands_a_sandbox_has_no_other_task_claimed(
         self, store: Store, make: Factory, by_name: bool
     ) -> None:

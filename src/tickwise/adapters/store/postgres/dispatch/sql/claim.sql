@@ -6,7 +6,7 @@
 -- $1 executor, $2 limit, $3 queues, $4 labels, $5 seconds ahead, $6 fair, $7 floor of all lanes, $8 lanes with marks of
 -- their own, $9 those marks, $10 priorities, $11 the namespace that the last claim of each began with,
 -- $12 namespaces with a quota of runs at once: their runs are guarded, since the quota is kept at a start that is recorded first.
--- $13 namespaces whose tasks must be in a sandbox: lanes below that are passed over.
+-- $13 namespaces whose tasks must be in a sandbox or a container, $14 in a container: lanes below that are passed over.
 -- No join here can be turned round by statistics: rows are addressed by LATERAL and by ctid.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
@@ -24,7 +24,8 @@ heads AS MATERIALIZED (
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
     AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
-    AND NOT (l.namespace = ANY($13::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT 'isolation:sandbox' = ANY(l.requires))
+    AND NOT (l.namespace = ANY($13::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT l.requires && ARRAY['isolation:sandbox', 'isolation:container'])
+    AND NOT (l.namespace = ANY($14::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT 'isolation:container' = ANY(l.requires))
   ORDER BY CASE WHEN NOT $6::boolean THEN -l.priority END,
            CASE WHEN NOT $6 THEN (l.namespace COLLATE "C" <= ($11::text[])[array_position($10::smallint[], l.priority)]) IS TRUE END,
            CASE WHEN NOT $6 THEN l.namespace COLLATE "C" END, h.ready

@@ -1,7 +1,7 @@
 -- name: claim_named
 -- Take those of the named runs that `claim` could take, in the order in which they are named. $1 executor, $2 limit, $3 queues,
 -- $4 labels, $5 seconds ahead, $6 run ids, $7 namespaces with a quota of runs at once, $8 namespaces whose tasks must be
--- in a sandbox (as `claim`).
+-- in a sandbox or a container, $9 in a container (as `claim`).
 -- Each is looked up by its id, and no index serves the other conditions (IS TRUE), so statistics cannot lead to one. Else as `claim`.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 me AS MATERIALIZED (
@@ -12,7 +12,8 @@ served AS MATERIALIZED (
   WHERE l.queue = ANY($3::text[]) AND l.requires <@ $4::text[] AND (SELECT alive FROM me)
     AND (l.namespace, l.queue) NOT IN (SELECT namespace, queue FROM tickwise.queues_held)
     AND ((SELECT namespaces FROM me) IS NULL OR l.namespace = ANY((SELECT namespaces FROM me)::text[]))
-    AND NOT (l.namespace = ANY($8::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT 'isolation:sandbox' = ANY(l.requires))
+    AND NOT (l.namespace = ANY($8::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT l.requires && ARRAY['isolation:sandbox', 'isolation:container'])
+    AND NOT (l.namespace = ANY($9::text[]) AND l.requires && ARRAY['task:python', 'task:shell'] AND NOT 'isolation:container' = ANY(l.requires))
 ),
 picked AS MATERIALIZED (
   SELECT ARRAY(

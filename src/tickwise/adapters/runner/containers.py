@@ -1,0 +1,61 @@
+"""The settings of containers, and the reasons of their failures. Light: the API loads it without any runner."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+IMAGE_REFUSED: Final = "image_refused"
+"""The policy of the executor does not allow the image."""
+IMAGE_MISSING: Final = "image_missing"
+"""The image is not there: not on the engine and not to be pulled, or not in its registry."""
+IMAGE_DENIED: Final = "image_denied"
+"""The registry refuses the credentials, or asks for some."""
+IMAGE_DIGEST_DIFFERS: Final = "image_digest_differs"
+IMAGE_PULL_FAILED: Final = "image_pull_failed"
+"""The registry is away, the store of images is full, or the pull took too long. Another attempt may succeed."""
+COMMAND_MISSING: Final = "command_missing"
+COMMAND_NOT_EXECUTABLE: Final = "command_not_executable"
+CONTAINER_REFUSED: Final = "container_refused"
+"""The engine cannot make such a container: an unknown user, a folder that is not there."""
+MOUNT_REFUSED: Final = "mount_refused"
+"""The policy of the executor does not allow the mount."""
+CONTAINER_REASONS: Final[Collection[str]] = (
+    IMAGE_REFUSED, IMAGE_MISSING, IMAGE_DENIED, IMAGE_DIGEST_DIFFERS, IMAGE_PULL_FAILED, COMMAND_MISSING,
+    COMMAND_NOT_EXECUTABLE, CONTAINER_REFUSED, MOUNT_REFUSED,
+)  # fmt: skip
+"""The reasons of failures that only tasks in containers have."""
+
+CONTAINER_LIMITS: Final = ("output_bytes", "cpu_seconds", "memory_bytes", "processes")
+"""The limits that hold in a container. An engine cannot bound what a container keeps on its disk."""
+
+IsHeld = Callable[[str, UUID, int], Awaitable[bool]]
+"""Namespace, run, token: check whether the store says that an executor holds this attempt. Raises `Unavailable`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPolicy:
+    """The engine of an executor, and the rules for containers there."""
+
+    engine: str
+    """`unix:///var/run/docker.sock`, `tcp://host:port`."""
+    installation: str = ""
+    """Marks the containers of this installation, so that the sweep leaves those of others alone."""
+    images: tuple[str, ...] = ()
+    """Patterns of images that tasks may name. Empty: none."""
+    needs_digest: bool = False
+    """An image must be named with its digest."""
+    mounts: tuple[str, ...] = ()
+    """Folders of the engine's host that tasks may mount, each exactly; with `:ro` to be read alone."""
+    network: str = "bridge"
+    """The engine's network of tasks that may use one."""
+    registry_file: Path | None = None
+    """Credentials of registries, in the form of Docker's config.json."""
+    pull_seconds: float = 600.0
+    processes: int = 512
+    """The most processes of a container whose job says nothing of them."""
+    is_held: IsHeld | None = None
+    """None: containers of other executors are left alone."""

@@ -1,0 +1,58 @@
+"""The settings of containers. `Settings` has them as its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tickwise.config.facts import declared_field
+
+
+def _setting(default: Any, meaning: str, **facts: Any) -> Any:
+    """A field of `ContainerSettings`. Any, because the field's own annotation says what it holds."""
+    return declared_field(default, meaning, **facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerSettings:
+    """The engine of containers, and what tasks may have of it."""
+
+    container_engine: str | None = _setting(
+        None,
+        "The container engine of this executor: `unix:///var/run/docker.sock`, or the same of podman. A caller with "
+        "the engine's socket owns the machine, so tasks never get it. Unset: this executor runs no tasks in "
+        "containers.",
+        schemes=("unix", "tcp"),
+    )
+    container_images: tuple[str, ...] = _setting(
+        (),
+        "Images that tasks may name: `python`, `ghcr.io/acme/*`, `*.example.com/*:stable`; `*`: each one. Empty: none.",
+    )
+    container_digests: str = _setting(
+        "optional",
+        "Whether an image must be named with its digest, `image@sha256:…`: `required`, or `optional`.",
+        choices=("optional", "required"),
+    )
+    container_mounts: tuple[str, ...] = _setting(
+        (),
+        "Folders of the engine's machine that tasks of the kind container may mount, each exactly as it is written "
+        "here; with `:ro` behind it to be read alone. Empty: none.",
+    )
+    container_network: str = _setting(
+        "bridge", "The engine's network of containers whose job says `allow_network`. All others have none."
+    )
+    container_registry_file: Path | None = _setting(
+        None,
+        "A file with the credentials of registries, in the form of Docker's `config.json`. It is read at each pull. "
+        "Unset: images are pulled without.",
+    )
+    container_pull_seconds: float = _setting(
+        600.0,
+        "The longest that the pull of one image may take; then the attempt fails with the reason `image_pull_failed`.",
+        least=1,
+        most=86_400,
+    )
+    container_processes: int = _setting(
+        512, "Most processes and threads of a container whose job sets no limit of its own.", least=1, most=1_000_000
+    )

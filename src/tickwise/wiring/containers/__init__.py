@@ -1,0 +1,1 @@
+"""Containers: the policy of an executor, and what `doctor` says of its engine."""

@@ -1,0 +1,74 @@
+"""The policy of containers from the settings, and what `doctor` says of their engine."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from tickwise.adapters.runner.container.engine import Engine, EngineAway, EngineRefused
+from tickwise.adapters.runner.containers import ContainerPolicy
+from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured
+from tickwise.domain.lifecycle import RunState
+from tickwise.ports.store import Store
+from tickwise.wiring.findings import DoctorFinding
+
+HELD: Final = frozenset({RunState.DISPATCHED, RunState.RUNNING})
+
+
+def container_policy(settings: Settings, store: Store | None) -> ContainerPolicy | None:
+    """The policy of this executor; None: it has no engine. `store`: it is open."""
+    if settings.container_engine is None:
+        return None
+
+    async def is_held(_namespace: str, run_id: UUID, token: int) -> bool:
+        assert store is not None
+        attempts = await store.runs.attempts(run_id)
+        return any(each.token == token and each.state in HELD for each in attempts)
+
+    return ContainerPolicy(
+        engine=settings.container_engine,
+        installation="" if store is None else store.upkeep.cluster_id,
+        images=settings.container_images,
+        needs_digest=settings.container_digests == "required",
+        mounts=settings.container_mounts,
+        network=settings.container_network,
+        registry_file=settings.container_registry_file,
+        pull_seconds=settings.container_pull_seconds,
+        processes=settings.container_processes,
+        is_held=None if store is None else is_held,
+    )
+
+
+async def container_finding(settings: Settings) -> DoctorFinding:
+    """The engine of containers of an executor with these settings."""
+    if settings.container_engine is None:
+        return DoctorFinding("containers", "ok", "none; TICKWISE_CONTAINER_ENGINE names no engine")
+    try:
+        engine = Engine(settings.container_engine)
+    except Misconfigured as wrong:
+        return DoctorFinding("containers", "error", wrong.detail, "set TICKWISE_CONTAINER_ENGINE, or unset it")
+    try:
+        facts = await engine.facts()
+    except (EngineAway, EngineRefused) as away:
+        return DoctorFinding(
+            "containers", "error", f"the engine {settings.container_engine} does not answer: {away}",
+            "start it, and let this user reach its socket",
+        )  # fmt: skip
+    finally:
+        await engine.close()
+    limits = {"memory": facts.limits_memory, "processes": facts.limits_processes, "cpus": facts.limits_cpu}
+    held = ", ".join(name for name, is_there in limits.items() if is_there) or "nothing"
+    restarts = "outlive" if facts.survives_restarts else "end with"
+    text = f"engine {facts.version}; it limits {held}; containers {restarts} its restart"
+    if not settings.container_images:
+        return DoctorFinding(
+            "containers", "warning", f"{text}; no image is allowed", "name images in TICKWISE_CONTAINER_IMAGES"
+        )
+    digests = ", each with its digest" if settings.container_digests == "required" else ""
+    lacks = [name for name, is_there in limits.items() if not is_there]
+    said = f"{text}; images: {', '.join(settings.container_images)}{digests}"
+    if lacks:
+        advice = f"jobs that limit {', '.join(lacks)} wait for another executor; enable these control groups"
+        return DoctorFinding("containers", "warning", said, advice)
+    return DoctorFinding("containers", "ok", said)

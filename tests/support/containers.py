@@ -1,0 +1,98 @@
+"""Runners of containers for tests, and a look at an engine past any client library."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+from tests.support.runners import OWN_USER
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.containers import ContainerPolicy
+from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.rules.confinement import Confinement, Isolation
+from tickwise.ports.blobs import Blobs
+from tickwise.ports.runner import Assignment
+from tickwise.testing.contracts.runner import RunnerStage, Task
+
+BUSY: Final = "localhost/busy:1"
+PYTHON: Final = "localhost/python:1"
+INSTALLATION: Final = "tests"
+READY: Final = "ready"
+
+
+class EngineLook:
+    """Asks an engine by its socket. Blocks."""
+
+    def __init__(self, url: str) -> None:
+        self._socket = url.removeprefix("unix://")
+
+    def ask(self, method: str, path: str, body: str = "") -> tuple[int, bytes]:
+        """Status and body of its answer. Raises OSError."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30.0)
+            connection.connect(self._socket)
+            head = f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            answer = bytearray()
+            while piece := connection.recv(65_536):
+                answer += piece
+        said, _, content = bytes(answer).partition(b"\r\n\r\n")
+        return int(said.split()[1]), content
+
+    def container(self, run_id: UUID) -> Any:
+        """The container of a run as the engine shows it; None: there is none."""
+        status, body = self.ask("GET", f"/containers/tickwise-{run_id}/json")
+        return json.loads(body) if status == 200 else None
+
+    def lives(self, run_id: UUID) -> bool:
+        """Check whether the task of a run runs, and has said `ready`."""
+        try:
+            found = self.container(run_id)
+            if found is None or not found["State"]["Running"]:
+                return False
+            return READY.encode() in self.ask("GET", f"/containers/tickwise-{run_id}/logs?stdout=1")[1]
+        except OSError:
+            return False  # the engine is down
+
+    def all(self, installation: str = INSTALLATION) -> list[Any]:
+        """All containers of an installation."""
+        filters = quote(json.dumps({"label": [f"tickwise.installation={installation}"]}))
+        listed: list[Any] = json.loads(self.ask("GET", f"/containers/json?all=1&filters={filters}")[1])
+        return listed
+
+    def running(self) -> tuple[str, ...]:
+        """The running containers of all installations but that of other tests, each by its number."""
+        filters = quote(json.dumps({"label": ["tickwise.run"]}))
+        listed = json.loads(self.ask("GET", f"/containers/json?filters={filters}")[1])
+        return tuple(each["Id"] for each in listed if each["Labels"]["tickwise.installation"] != INSTALLATION)
+
+    def volumes(self) -> int:
+        """The number of volumes that it has."""
+        return len(json.loads(self.ask("GET", "/volumes")[1])["Volumes"] or ())
+
+
+def policy(url: str, **changes: Any) -> ContainerPolicy:
+    """That of most tests: images of this machine, and the host's network for tasks that ask for one."""
+    said = {"engine": url, "installation": INSTALLATION, "images": ("localhost/*",), "network": "host", **changes}
+    return ContainerPolicy(**said)
+
+
+def container_settings(folder: Path, blobs: Blobs, containers: ContainerPolicy, **changes: Any) -> RunnerSettings:
+    """The settings of a runner with one place."""
+    said: dict[str, Any] = {
+        "blobs": blobs, "clock": SystemClock(), "work_root": folder / "work", "slots": 1, "kill_grace_seconds": 0.5,
+        "run_tasks_as": OWN_USER, "containers": containers, **changes,
+    }  # fmt: skip
+    return RunnerSettings(**said)
+
+
+class ScriptStage(RunnerStage):
+    """Scripts in containers of `localhost/python:1`."""
+
+    def assign(self, task: Task, **changes: Any) -> Assignment:
+        confined = Confinement(Isolation.CONTAINER, container_image=PYTHON)
+        return super().assign(task, **{"confinement": confined, **changes})
