@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
-from tickwise.adapters.blobs import OutputBlobs, open_blobs
+from tests.services.s3.server import S3
+from tickwise.adapters.blobs import BlobAccess, OutputBlobs, open_blobs
+from tickwise.adapters.blobs.s3.bucket import S3Blobs
+from tickwise.adapters.blobs.spool.delivery import spooled
+from tickwise.adapters.clock import SystemClock
 from tickwise.ports.blobs import Blobs
 from tickwise.testing.contracts.blobs import BlobsContract
 
@@ -41,3 +48,35 @@ class TestOutput(BlobsContract):
     @pytest.fixture
     def other(self) -> Blobs:
         return open_blobs("memory://")
+
+
+class TestBucket(BlobsContract):
+    """A prefix of a bucket of a real S3 server."""
+
+    @pytest.fixture
+    def blobs(self, s3_server: S3) -> Blobs:
+        return _in_bucket(s3_server, f"a/{uuid4().hex}")
+
+    @pytest.fixture
+    def other(self, blobs: Blobs, s3_server: S3) -> Blobs:
+        assert isinstance(blobs, S3Blobs)
+        return _in_bucket(s3_server, blobs.address.prefix)
+
+
+class TestSpooled(BlobsContract):
+    """The way of an executor's output into a bucket, while the bucket answers."""
+
+    @pytest_asyncio.fixture
+    async def blobs(self, other: Blobs, tmp_path: Path) -> AsyncIterator[Blobs]:
+        assert isinstance(other, S3Blobs)
+        async with spooled(other, SystemClock(), tmp_path / "spool", 1 << 30) as found:
+            yield found
+
+    @pytest.fixture
+    def other(self, s3_server: S3) -> Blobs:
+        return _in_bucket(s3_server, uuid4().hex)
+
+
+def _in_bucket(server: S3, prefix: str) -> Blobs:
+    access = BlobAccess(access_key_id=server.access_key_id, secret_access_key=server.secret_access_key)
+    return open_blobs(server.blobs_url(prefix), access)

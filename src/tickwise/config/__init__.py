@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tickwise.config.blobs import BlobSettings
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
@@ -63,7 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ScriptSettings):
+class Settings(BlobSettings, ScriptSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are
@@ -83,9 +84,10 @@ class Settings(ScriptSettings):
     )
     blobs_url: str | None = _setting(
         None,
-        "The storage of scripts and outputs: `file:///folder`, shared by all roles. Unset: the folder `blobs` in "
-        "`data_dir`.",
-        schemes=("file", "memory"),
+        "The storage of scripts and outputs: `file:///folder`, shared by all roles, or a bucket, "
+        "`s3://bucket/prefix?endpoint=https://host:port&region=…` (`docs/how-to/output-in-s3.md` has every option). "
+        "Unset: the folder `blobs` in `data_dir`.",
+        schemes=("file", "memory", "s3"),
     )
     database_connections: int = _setting(
         5,

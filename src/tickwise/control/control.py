@@ -146,7 +146,7 @@ class Control:
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.explain, self.stops = ExplainService(context, declarations), StopService(context)
+        self.explain, self.stops = ExplainService(context, declarations, membership), StopService(context)
 
     def _begin_notices(self, context: ControlContext) -> None:
         self.channels, self.notification_rules = ChannelService(context), NotificationRuleService(context)

@@ -13,11 +13,12 @@ from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
 from tickwise.control.jobs.confining import demand_of_job
-from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, index_of
+from tickwise.control.runs.artefacts import ArtefactContent, RunArtefacts, artefact_content, index_of
 from tickwise.control.runs.cancels import cancel_run
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
+from tickwise.control.runs.waiting_output import waiting_output
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition
 from tickwise.documents.progress import RunProgress, read_progress
@@ -206,7 +207,11 @@ class RunService:
         row = await self._context.run(who, run)
         number = _attempt_of(row, attempt)
         ended = row.state in FINAL or number < row.attempt
-        return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
+        chunk = await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
+        if not ended or chunk.is_closed:
+            return chunk
+        waiting = await waiting_output(self._context, row, number, chunk.size)
+        return chunk if waiting is None else chunk._replace(waiting=waiting, complete=False)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def find_in_log(self, who: Principal, run: UUID, search: LogSearch, *, attempt: int | None) -> LogHit:
@@ -225,10 +230,11 @@ class RunService:
         return RunArtefacts(number, *await index_of(self._context.blobs, run, number))
 
     @requires(Permission.RUNS_READ, by_labels=True)
-    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> bytes:
-        """The content of a file that an attempt left; of the newest one if none is named. Raises `NotFound`."""
+    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> ArtefactContent:
+        """A file that an attempt left, or its address in the store; of the newest one if none is named. Raises
+        `NotFound`."""
         number = _attempt_of(await self._context.run(who, run), attempt)
-        return await artefact_content(self._context.blobs, run, number, name)
+        return await artefact_content(self._context.blobs, run, number, name, self._context.signed_downloads)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""
