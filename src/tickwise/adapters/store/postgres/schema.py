@@ -205,7 +205,7 @@ async def _migrate(
         for step, migration in enumerate(missing, 1):
             for name in migration.files:
                 await connection.execute(statement("migration_limits"))
-                await connection.execute((INDEXES_FOLDER / name).read_text(encoding="utf-8"))
+                await connection.execute((FOLDER / name).read_text(encoding="utf-8"))
             await connection.execute(statement("schema_version_set"), migration.version)
             tell(step, len(missing) + len(INDEXES))
         await _after(connection, then)
