@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -81,6 +81,9 @@ test: setup  ## everything, on a PostgreSQL, a Kafka and a Redis of its own, all
 
 test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phone, dark, axe (TESTS=path for a part)
 	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/browser)
+
+test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
+	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/conformance/test_blobs.py)
 
 screenshots: setup  ## pictures of every page, with the jobs of a shop, into docs/screenshots/ (120 kB each at most)
 	$(BIN)/python -m tests.browser.screenshots

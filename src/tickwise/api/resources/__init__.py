@@ -16,6 +16,7 @@ from tickwise.api.resources.letters import LETTERS
 from tickwise.api.resources.namespaces import NAMESPACES
 from tickwise.api.resources.observing.analytics import ANALYTICS
 from tickwise.api.resources.observing.channels import CHANNELS
+from tickwise.api.resources.observing.log_search import LOG_SEARCH
 from tickwise.api.resources.observing.notification_rules import NOTIFICATION_RULES
 from tickwise.api.resources.observing.objectives import OBJECTIVES
 from tickwise.api.resources.observing.status_pages import STATUS_PAGES
@@ -37,6 +38,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OCCURRENCES,
     *CALENDARS,
     *RUNS,
+    *LOG_SEARCH,
     *ANALYTICS,
     *OBJECTIVES,
     *EVENTS,

@@ -15,6 +15,7 @@ from tickwise.control.jobs.changes import function_of
 from tickwise.control.jobs.confining import demand_of_job
 from tickwise.control.runs.artefacts import ArtefactContent, RunArtefacts, artefact_content, index_of
 from tickwise.control.runs.cancels import cancel_run
+from tickwise.control.runs.log_search import OutputSearch, OutputSearched, OutputSearches
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
@@ -82,6 +83,7 @@ class RunService:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
         self._settlements = Settlements(context)
+        self._output_searches = OutputSearches(context)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def get(self, who: Principal, run: UUID) -> RunDetails:
@@ -222,6 +224,16 @@ class RunService:
             raise Invalid("look for a text of one line", pointer="/find")
         row = await self._context.run(who, run)
         return await find_in_log(self._context.blobs, run, _attempt_of(row, attempt), search)
+
+    @requires(Permission.RUNS_READ, by_labels=True)
+    async def search_outputs(self, who: Principal, query: RunQuery, search: OutputSearch) -> OutputSearched:
+        """The lines with a text in what the newest attempts of these runs wrote, newest run first, within the bounds of
+        the search. Raises `Forbidden` for a query about another namespace; `Invalid` for a text of several lines or of
+        none; `Busy` while others search."""
+        check_namespace(who, query.namespace)
+        if not search.text or "\n" in search.text:
+            raise Invalid("look for a text of one line", pointer="/find")
+        return await self._output_searches.search(replace(query, within=who.within), search)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def artefacts(self, who: Principal, run: UUID, *, attempt: int | None) -> RunArtefacts:
