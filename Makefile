@@ -83,7 +83,7 @@ test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phon
 	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/browser)
 
 test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
-	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/conformance/test_blobs.py)
+	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)
 
 screenshots: setup  ## pictures of every page, with the jobs of a shop, into docs/screenshots/ (120 kB each at most)
 	$(BIN)/python -m tests.browser.screenshots

@@ -1,6 +1,6 @@
 """Output and artefacts in a bucket beside the folder: how far behind a reader is, and how much goes through.
 
-    python -m bench.s3_output      on versitygw with TICKWISE_TEST_S3=versitygw, else on s3rver; writes bench/results/s3-output.json
+    python -m bench.s3_output      writes bench/results/s3-output.json; TICKWISE_TEST_S3=versitygw takes that server
 
 The sink, the spool and the reader are those of the product; the store is a real server on this machine.
 """
@@ -87,11 +87,17 @@ async def main() -> None:
     """Measure and write."""
     with tempfile.TemporaryDirectory() as name:
         async with stores(Path(name)) as found:
-            result: dict[str, object] = {"server": os.environ.get("TICKWISE_TEST_S3") or "s3rver", "load": os.getloadavg()}
+            result: dict[str, object] = {
+                "server": os.environ.get("TICKWISE_TEST_S3") or "s3rver",
+                "load": os.getloadavg(),
+            }
             for kind, (writer, reader) in found.items():
-                result[kind] = {"behind_seconds": await behind(writer, reader), "megabytes_per_second": await through(writer)}
+                result[kind] = {
+                    "behind_seconds": await behind(writer, reader),
+                    "megabytes_per_second": await through(writer),
+                }
     RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=2))  # noqa: T201  # this is what the command is for
+    print(json.dumps(result, indent=2))  # this is what the command is for
 
 
 if __name__ == "__main__":

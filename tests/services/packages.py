@@ -97,8 +97,8 @@ def attempted(
     before_again: Sequence[Sequence[str]],
     seconds: float = ATTEMPT_SECONDS,
 ) -> str:
-    """Run the commands, each for so many seconds at most, until they all succeed, at most `ATTEMPTS` times. What the last
-    one said."""
+    """Run the commands until they all succeed, each for so many seconds, at most `ATTEMPTS` times. What the last one
+    said."""
     said = ""
     for attempt in range(ATTEMPTS):
         good = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 CHUNK: Final = 1 << 16
@@ -38,7 +38,7 @@ class S3Link:
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def __aenter__(self) -> S3Link:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
@@ -123,5 +123,5 @@ def _length(head: bytes) -> int:
 def _refusal(code: str, *, is_head: bool) -> bytes:
     status = ERRORS[code]
     body = b"" if is_head else f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>no</Message></Error>'.encode()
-    head = f"HTTP/1.1 {status} No\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode() + body
+    head = f"HTTP/1.1 {status} No\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body

@@ -126,7 +126,10 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         {"type": "string"},
     ),
     "X-Accel-Buffering": ("`no`: a gateway passes each part on as it comes.", {"type": "string", "enum": ["no"]}),
-    "Location": ("The address of the created resource, or of the content in the object store.", {"type": "string", "format": "uri-reference"}),
+    "Location": (
+        "The address of the created resource, or of the content in the object store.",
+        {"type": "string", "format": "uri-reference"},
+    ),
     "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
     "Idempotency-Replayed": (
         "`true`: the answer to an earlier request under this Idempotency-Key.",

@@ -24,9 +24,7 @@ class BlobSettings:
         "(`docs/how-to/output-in-s3.md`).",
         secret=True,
     )
-    blobs_secret_access_key: str | None = _setting(
-        None, "The secret of `blobs_access_key_id`.", shortest=8, secret=True
-    )
+    blobs_secret_access_key: str | None = _setting(None, "The secret of `blobs_access_key_id`.", secret=True)
     blobs_downloads: str = _setting(
         "api",
         "The way of an artefact to a caller that may read it: `api` (through the API), or `redirect` (the API answers "

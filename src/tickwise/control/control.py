@@ -113,7 +113,7 @@ class Control:
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.presence = PresenceService(context, membership)
-        self._begin_runs(context, check, submissions.declarations)
+        self._begin_runs(context, check, submissions.declarations, membership)
         self._begin_notices(context)
         self._begin_observing(context)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
@@ -141,7 +141,13 @@ class Control:
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
 
-    def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
+    def _begin_runs(
+        self,
+        context: ControlContext,
+        check: TaskCheck,
+        declarations: EnvironmentDeclarations,
+        membership: SharedState | None,
+    ) -> None:
         self.tasks = TaskService(context, check, declarations)
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)

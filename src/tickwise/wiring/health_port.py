@@ -30,8 +30,8 @@ from tickwise.roles.shared.health import (
 from tickwise.roles.shared.membership import active_roles
 from tickwise.wiring.listening import address_of, listen
 from tickwise.wiring.runtime import Runtime
-from tickwise.wiring.storage.opening import blobs_url
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.storage.opening import blobs_url
 from tickwise.wiring.tls.certificates import Certificates, tls_of
 
 HEALTH_CONNECTIONS: Final = 64

@@ -1,7 +1,8 @@
 """An S3 server with its buckets in a folder.
 
-    s3rver       from npm, within seconds; checks signatures and their times, multipart, batches; `make test` has it
-    versitygw    one Go program, built once in minutes; also checks what a bucket's owner may: `make test-s3`
+    s3rver       from npm, within seconds: the requests of S3, multipart, batches; it checks no signature. `make test`
+                 has it
+    versitygw    one Go program, built once in minutes: signatures and their times, whole multipart: `make test-s3`
 
 `TICKWISE_TEST_S3=versitygw` chooses the second one for every test.
 """
@@ -34,8 +35,13 @@ class S3(Server):
 
     def __init__(self, folder: Path | None = None, *, port: int | None = None) -> None:
         super().__init__(folder, port=port)
-        self.is_whole = os.environ.get(CHOICE) == "versitygw"
-        self.access_key_id, self.secret_access_key = ("tick", "tick-secret") if self.is_whole else ("S3RVER", "S3RVER")
+        whole = self.is_whole()
+        self.access_key_id, self.secret_access_key = ("tick", "tick-secret") if whole else ("S3RVER", "S3RVER")
+
+    @staticmethod
+    def is_whole() -> bool:
+        """Check whether the tests have versitygw."""
+        return os.environ.get(CHOICE) == "versitygw"
 
     @property
     def url(self) -> str:
@@ -57,7 +63,7 @@ class S3(Server):
         data = self.folder / "data"
         for bucket in BUCKETS:
             (data / bucket).mkdir(parents=True, exist_ok=True)
-        if self.is_whole:
+        if self.is_whole():
             program = await asyncio.to_thread(_versitygw)
             return [str(program), "--port", self.address, "posix", str(data)]
         program = await asyncio.to_thread(_s3rver)
@@ -106,7 +112,15 @@ def _versitygw() -> Path:
             building = cache() / "versitygw-build"
             shutil.rmtree(building, ignore_errors=True)
             said = attempted(
-                [[go, "install", "-trimpath", "-ldflags=-s -w", f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"]],
+                [
+                    [
+                        go,
+                        "install",
+                        "-trimpath",
+                        "-ldflags=-s -w",
+                        f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}",
+                    ]
+                ],
                 {**os.environ, "GOBIN": str(building), "CGO_ENABLED": "0", "GOFLAGS": ""},
                 before_again=[],
                 seconds=BUILD_SECONDS,

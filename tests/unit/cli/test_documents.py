@@ -25,8 +25,8 @@ DOCUMENTS = (
     "examples/backup_sqlite.py", "examples/disk_usage.sh", "examples/functions.py", *HOW_TO, *SDK,
 )  # fmt: skip
 _COMMAND = re.compile(
-    r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|blobs|status|top|completion|run|jobs|runs|tasks|schedule|simulate|"
-    r"import|export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|"
+    r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|status|top|completion|run|jobs|runs|tasks|schedule|simulate|"
+    r"blobs|import|export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|users|namespaces|audit|"
     r"broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|"
     r"notices|status-pages)\b[^`\n]*)"
 )

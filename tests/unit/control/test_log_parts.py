@@ -51,7 +51,9 @@ async def test_a_part_that_the_store_has_lost_is_told_in_its_place() -> None:
     assert ["line 0", "line 3", "line 4"] == [lines[0], *lines[2:]]
     assert f"has lost {FOLDER}000001 to 000002" in lines[1]
     assert chunk.complete
-    again = b"".join([(await read_log(blobs, RUN, 1, offset=at, limit=5, ended=True)).content for at in range(0, 300, 5)])
+    again = b"".join(
+        [(await read_log(blobs, RUN, 1, offset=at, limit=5, ended=True)).content for at in range(0, 300, 5)]
+    )
     assert chunk.content == again
 
 

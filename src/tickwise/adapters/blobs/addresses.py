@@ -38,9 +38,7 @@ def open_blobs(url: str, access: BlobAccess | None = None) -> StoredBlobs:
         found = access or BlobAccess()
         return S3Blobs(read_address(url), found.access_key_id, found.secret_access_key, now=found.now)
     if parts.scheme != "file":
-        raise Misconfigured(
-            f"blobs_url must begin with `file:///`, `s3://` or `memory://`, not with `{parts.scheme}:`"
-        )
+        raise Misconfigured(f"blobs_url must begin with `file:///`, `s3://` or `memory://`, not with `{parts.scheme}:`")
     folder = Path(unquote(parts.path))
     if parts.netloc not in ("", "localhost") or not folder.is_absolute():
         raise Misconfigured("blobs_url must name a folder by its whole path, with three slashes: `file:///folder`")

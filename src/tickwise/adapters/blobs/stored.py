@@ -78,11 +78,11 @@ class StoredBlobs:
         except (BaseError, OSError) as error:
             raise self._failed("reached", error) from error
 
-    def _missing(self, key: str, _error: Exception) -> TickwiseError:
+    def _missing(self, key: str, _error: Exception, /) -> TickwiseError:
         """The error for a blob that is not there."""
         return NotFound(f"there is no blob {key}")
 
-    def _failed(self, what: str, error: Exception) -> Unavailable:
+    def _failed(self, what: str, error: Exception, /) -> Unavailable:
         """The error for a store that could not be `what`: reached, or listed."""
         return Unavailable(f"blob storage could not be {what}: {error}")
 

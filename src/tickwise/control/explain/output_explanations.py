@@ -42,7 +42,9 @@ class OutputExplanations:
                 log = await LogReader.open(self._context.blobs, row.run_id, row.attempt)
         except (Unavailable, TimeoutError):
             words = sentence("the store of outputs does not answer, so its output cannot be read now")
-            return replace(found, sentence=f"{found.sentence} {words}", data={**found.data, "output": {"readable": False}})
+            return replace(
+                found, sentence=f"{found.sentence} {words}", data={**found.data, "output": {"readable": False}}
+            )
         waiting = None if log.is_closed else await waiting_output(self._context, row, row.attempt, log.size)
         if waiting is None:
             return found

@@ -1,7 +1,7 @@
 """Output that an attempt wrote and the store of outputs does not have yet: how much, and on which executor it waits.
 
-Nothing counts it. An attempt that ended says how long its log is, the store says how much of the log is there, and a log
-without its last part goes on: the difference waits on the disk of the executor that ran the attempt.
+Nothing counts it. An attempt that ended says how long its log is, and the store says how much of the log is there.
+While the last part is missing, the difference waits on the disk of the executor that ran the attempt.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class WaitingOutput(NamedTuple):
         return f"{where}, for the store of outputs is away or slow. They are delivered when it answers"
 
 
-async def waiting_output(
-    context: ControlContext, row: RunRow, attempt: int, stored_bytes: int
-) -> WaitingOutput | None:
+async def waiting_output(context: ControlContext, row: RunRow, attempt: int, stored_bytes: int) -> WaitingOutput | None:
     """What is missing of the log of an attempt that is over and whose last part is not stored. None: nothing is, or the
     outputs of this installation never wait, or retention took them."""
     kept_seconds = context.outputs_kept_seconds

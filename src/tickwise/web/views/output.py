@@ -200,8 +200,12 @@ async def artefact_file(visit: Visit) -> Response:
     attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
     found = await visit.control.runs.artefact(visit.who, visit.uuid("run_id", "run"), name, attempt=attempt)
     if found.url is not None:
-        return RedirectResponse(found.url, SEE_OTHER, headers={"cache-control": "no-store", "referrer-policy": "no-referrer"})
-    return Response(found.content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream")
+        return RedirectResponse(
+            found.url, SEE_OTHER, headers={"cache-control": "no-store", "referrer-policy": "no-referrer"}
+        )
+    return Response(
+        found.content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream"
+    )
 
 
 OUTPUT: Final = (

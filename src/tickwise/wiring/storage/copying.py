@@ -1,7 +1,7 @@
 """Copies blobs from one store to another: a folder into a bucket, or back.
 
-Invariant: twice is once, and nothing is deleted. A blob is copied that is missing at the goal or has another size there;
-each name stands for content that does not change, but for the progress of attempts, which is small and copied each time.
+Invariant: twice is once, and nothing is deleted. A blob is copied if it is missing at the goal or has another size
+there: content under a name does not change. Only the progress of attempts does; it is small, and copied each time.
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ async def open_storage(settings: Settings) -> StoredBlobs:
         except TickwiseError as failure:
             logger.error("blob_storage_unusable", detail=failure.detail)
         except TimeoutError:
-            logger.error("blob_storage_unusable", detail=f"{blobs.address.where} did not answer in {LOOK_SECONDS:.0f} s")
+            logger.error(
+                "blob_storage_unusable", detail=f"{blobs.address.where} did not answer in {LOOK_SECONDS:.0f} s"
+            )
     return blobs
 
 
@@ -73,9 +75,7 @@ async def open_spool(settings: Settings, stored: StoredBlobs, watched: Blobs) ->
         return
     root = settings.data_dir / "spool"
     try:
-        async with spooled(
-            cast("StreamingBlobs", watched), SystemClock(), root, settings.output_spool_bytes
-        ) as spool:
+        async with spooled(cast("StreamingBlobs", watched), SystemClock(), root, settings.output_spool_bytes) as spool:
             yield spool
     except PermissionError as failure:
         raise Misconfigured(

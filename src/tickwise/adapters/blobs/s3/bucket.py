@@ -4,7 +4,8 @@
     large blob   a multipart upload: parts of `PART_BYTES`, a few at once; complete or not there
     a range      one GET with `Range`, no look at the size before it
 
-A request that may be repeated is tried again for `RETRY_SECONDS`; after that the caller decides (`spool/` keeps output).
+A request that may be repeated is tried again for `RETRY_SECONDS`. After that the caller decides: `spool/` keeps
+output.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ class S3Blobs(StoredBlobs):
         self._make: Callable[[str | None], S3Store] = lambda endpoint: _store(
             address, endpoint, access_key_id, secret_access_key, now
         )
-        super().__init__(self._make(address.endpoint))
-        self._signing = self._store if address.public_endpoint is None else self._make(address.public_endpoint)
+        store = self._make(address.endpoint)
+        super().__init__(store)
+        self._signing = store if address.public_endpoint is None else self._make(address.public_endpoint)
 
     async def put(self, key: str, content: bytes) -> None:
         large = len(content) > MULTIPART_BYTES
@@ -85,9 +87,7 @@ class S3Blobs(StoredBlobs):
         if length <= 0:
             return await super().get_range(key, start, length)
         try:
-            answer = await obstore.get_async(
-                self._store, check_key(key), options={"range": (start, start + length)}
-            )
+            answer = await obstore.get_async(self._store, check_key(key), options={"range": (start, start + length)})
             return bytes(await answer.bytes_async())
         except (BaseError, OSError, ValueError):
             # Beyond the end S3 answers 416; the look at the size tells that from a failure.
@@ -111,14 +111,14 @@ class S3Blobs(StoredBlobs):
     async def signed_url(self, key: str, seconds: float) -> str:
         """An address at which anybody reads this blob for `seconds`, without asking whether it is there. Signed on this
         machine."""
-        return str(await obstore.sign_async(self._signing, "GET", check_key(key), timedelta(seconds=seconds)))  # type: ignore[arg-type]  # always an S3Store
+        return str(await obstore.sign_async(self._signing, "GET", check_key(key), timedelta(seconds=seconds)))
 
-    def _missing(self, key: str, error: Exception) -> TickwiseError:
+    def _missing(self, key: str, error: Exception, /) -> TickwiseError:
         if code_of(str(error)) == "NoSuchBucket":
             return self._failed("reached", error)
         return super()._missing(key, error)
 
-    def _failed(self, what: str, error: Exception) -> Unavailable:
+    def _failed(self, _what: str, error: Exception, /) -> Unavailable:
         return Unavailable(sentence_of(error, self.address.where))
 
 

@@ -3,8 +3,8 @@
     blobs_access_key_id  →  AWS_ACCESS_KEY_ID  →  a web identity or a container's role (AWS_…)  →  the shared file  →
     the role of the machine
 
-obstore knows all of these but the shared file of the AWS tools, which is read here: again after `READ_AGAIN_SECONDS`, so
-that keys can be replaced while Tickwise runs.
+obstore knows all of these but the shared file of the AWS tools. That one is read here, and again after
+`READ_AGAIN_SECONDS`: keys can be replaced while Tickwise runs.
 """
 
 from __future__ import annotations

@@ -9,10 +9,12 @@ import re
 from typing import Final
 
 _CODE: Final = re.compile(r"<Code>\s*([A-Za-z0-9]{1,80})\s*</Code>")
-_STATUS: Final = re.compile(r"(?:status:?\s*|Server returned[^0-9]{0,60}|HTTP\s+)(\d{3})\b", re.IGNORECASE)
+_STATUS: Final = re.compile(r"(?:status(?: code)?:?\s*|HTTP\s+)(\d{3})\b", re.IGNORECASE)
 SHOWN: Final = 300
 """Of a text that no case below explains."""
-RIGHTS: Final = "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on it"
+RIGHTS: Final = (
+    "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload on it"
+)
 _BY_CODE: Final = {
     "AccessDenied": f"{{where}} denies this. Give the credentials of this process {RIGHTS}",
     "AllAccessDisabled": "{where} is closed by its provider",

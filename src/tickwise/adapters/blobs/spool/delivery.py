@@ -94,7 +94,7 @@ class SpooledBlobs:
                 while self._waiting and not self._detail:
                     await self._clock.sleep(0.05)
                 if self._compactions:
-                    await asyncio.wait(list(self._compactions))
+                    await asyncio.wait([*self._compactions])
         ending = [*self._tasks, *self._compactions]
         for task in ending:
             task.cancel()
@@ -227,7 +227,7 @@ class SpooledBlobs:
             else:
                 pause = FIRST_PAUSE_SECONDS
 
-    def _batch(self) -> list[SpooledFile]:
+    def _batch(self) -> Sequence[SpooledFile]:
         """The oldest file of each of some folders; one alone while the store is away."""
         first: dict[str, SpooledFile] = {}
         for file in self._waiting.values():
@@ -235,9 +235,9 @@ class SpooledBlobs:
             if len(first) >= AT_ONCE:
                 break
         if not self._detail:
-            return list(first.values())
+            return [*first.values()]
         probes = [file for file in first.values() if file.folder != self._stuck_folder]
-        return (probes or list(first.values()))[:1]
+        return (probes or [*first.values()])[:1]
 
     async def _deliver_one(self, file: SpooledFile) -> bool:
         try:

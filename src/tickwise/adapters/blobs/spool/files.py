@@ -15,8 +15,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -51,10 +51,10 @@ class SpoolFiles:
         """Make a folder of its own below `root` and lock it. Raises `OSError`."""
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._root = root
-        self._folder = root / secrets.token_hex(8)
-        self._folder.mkdir(mode=0o700)
-        self._lock = _locked(self._folder)
-        assert self._lock is not None, "nobody else knows this folder"
+        self._folder = _made_below(root)
+        lock = _locked(self._folder)
+        assert lock is not None, "nobody else knows this folder"
+        self._lock = lock
         self._next = 0
 
     def number(self) -> int:
@@ -114,6 +114,18 @@ class SpoolFiles:
         self._lock.close()
 
 
+def _made_below(root: Path) -> Path:
+    """A new folder: in a container each executor has the number of the one before."""
+    for number in count():
+        folder = root / f"{os.getpid()}-{number}"
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError("numbers do not end")
+
+
 def _locked(folder: Path) -> IO[bytes] | None:
     """The lock of a folder; None: a live executor has it, or the folder is just gone."""
     try:
@@ -125,15 +137,11 @@ def _locked(folder: Path) -> IO[bytes] | None:
     except OSError:
         lock.close()
         return None
-    if not os.path.samestat(os.fstat(lock.fileno()), _stat(folder / LOCK, lock)):
+    try:
+        is_there = os.path.samestat(os.fstat(lock.fileno()), (folder / LOCK).stat())
+    except FileNotFoundError:
+        is_there = False
+    if not is_there:
         lock.close()  # removed by its holder between our open and our lock
         return None
     return lock
-
-
-def _stat(path: Path, lock: IO[bytes]) -> os.stat_result:
-    """The state of the file that has this name now; of another one than `lock` if there is none."""
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return os.stat("/")

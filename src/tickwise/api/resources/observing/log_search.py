@@ -8,9 +8,9 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_place, given, page_links
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_place, given, given_instant, page_links
 from tickwise.api.resources.runs import Cursor, States, Time
-from tickwise.api.wire import API, given_instant
+from tickwise.api.wire import API
 from tickwise.control.runs.log_search import LOG_BYTES_MOST, OutputSearch, OutputSearched
 from tickwise.control.runs.service import RunService
 from tickwise.ports.store import RunQuery
@@ -31,10 +31,12 @@ class LogSearchQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     due_after: Time | UnsetType = UNSET
     due_before: Time | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200, description="The most lines of one answer.")] = 50
-    bytes_most: Annotated[
-        int, Meta(ge=1 << 16, le=BYTES_MOST, description="The most that one answer reads.")
-    ] = 64 << 20
-    seconds: Annotated[float, Meta(ge=0.1, le=SECONDS_MOST, description="About the longest that one answer takes.")] = 5.0
+    bytes_most: Annotated[int, Meta(ge=1 << 16, le=BYTES_MOST, description="The most that one answer reads.")] = (
+        64 << 20
+    )
+    seconds: Annotated[float, Meta(ge=0.1, le=SECONDS_MOST, description="About the longest that one answer takes.")] = (
+        5.0
+    )
     cursor: Cursor | UnsetType = UNSET
 
 
@@ -106,9 +108,9 @@ LOG_SEARCH: Final = (
     Endpoint(
         method="GET", path=f"{API}/logs", control=RunService.search_outputs, name="searchLogs", tag="runs",
         summary="Lines with a text in the outputs of runs, newest run first.",
-        description="A scan of the newest attempt of each run that matches, without an index: name a job, a state or a time. "
-        "An answer ends at its bounds of lines, bytes, seconds or 1,000 runs, and leads on by its `Link`; it may have no "
-        f"hit and lead on. Of one log the first {LOG_BYTES_MOST >> 20} MiB are searched.",
+        description="A scan of the newest attempt of each run that matches, without an index: name a job, a state or a "
+        "time. An answer ends at its bounds of lines, bytes, seconds or 1,000 runs, and leads on by its `Link`; it may "
+        f"have no hit and lead on. Of one log the first {LOG_BYTES_MOST >> 20} MiB are searched.",
         handler=logs_search, answers=(LogSearchView,), query=LogSearchQuery,
     ),
 )  # fmt: skip

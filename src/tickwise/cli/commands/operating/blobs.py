@@ -22,9 +22,9 @@ def blobs() -> None:
 def copy(session: Session, source: str, goal: str) -> None:
     """Copy all blobs from one address to another.
 
-    SOURCE and GOAL are as in TICKWISE_BLOBS_URL: `file:///folder`, or `s3://bucket/prefix?…` with the credentials of the
-    settings. Copies what GOAL lacks and deletes nothing, so it can run twice: once while the roles run, and again
-    after they have stopped.
+    SOURCE and GOAL are as in TICKWISE_BLOBS_URL: `file:///folder`, or `s3://bucket/prefix?…` with the credentials
+    of the settings. Copies what GOAL lacks and deletes nothing, so it can run twice: once while the roles run, and
+    again after they have stopped.
 
     \b
     tickwise blobs copy file:///var/lib/tickwise/blobs 's3://my-bucket/tickwise?region=eu-central-1'
