@@ -117,7 +117,7 @@ async def test_outputs_artefacts_and_scripts_pass_through_the_bucket(apart: Apar
         found = await apart.client.get(artefact["url"].removeprefix("/api/v1"))
         assert b"x\n" == found.content
     search = (await apart.client.get("/logs", params={"find": "LAST"})).json()
-    assert [("last", True)] * 2 == [(hit["line"], search["complete"]) for hit in search["hits"]]
+    assert [("last", None)] * 2 == [(hit["line"], search["next_before"]) for hit in search["hits"]]
 
 
 async def test_a_run_ends_well_while_the_bucket_is_away_for_its_executor(apart: Apart) -> None:

@@ -103,7 +103,7 @@ class S3Blobs(StoredBlobs):
             try:
                 await obstore.delete_async(self._store, batch)
             except FileNotFoundError as error:
-                if code_of(str(error)) == "NoSuchBucket":
+                if code_of(str(error)) not in (None, "NoSuchKey"):
                     raise self._failed("reached", error) from error
             except (BaseError, OSError) as error:
                 raise self._failed("reached", error) from error
@@ -114,7 +114,7 @@ class S3Blobs(StoredBlobs):
         return str(await obstore.sign_async(self._signing, "GET", check_key(key), timedelta(seconds=seconds)))
 
     def _missing(self, key: str, error: Exception, /) -> TickwiseError:
-        if code_of(str(error)) == "NoSuchBucket":
+        if code_of(str(error)) not in (None, "NoSuchKey"):  # of the bucket, or of who asks
             return self._failed("reached", error)
         return super()._missing(key, error)
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.endpoint import Call, Endpoint, Reply, answer, cursor_place, given, given_instant, page_links
-from tickwise.api.resources.runs import Cursor, States, Time
+from tickwise.api.endpoint import Call, Endpoint, Reply, answer, given, given_instant
+from tickwise.api.resources.runs import States, Time
 from tickwise.api.wire import API
 from tickwise.control.runs.log_search import LOG_BYTES_MOST, OutputSearch, OutputSearched
 from tickwise.control.runs.service import RunService
@@ -37,7 +37,9 @@ class LogSearchQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     seconds: Annotated[float, Meta(ge=0.1, le=SECONDS_MOST, description="About the longest that one answer takes.")] = (
         5.0
     )
-    cursor: Cursor | UnsetType = UNSET
+    before: (
+        Annotated[UUID, Meta(description="Runs before this one alone: `next_before` of the answer before.")] | UnsetType
+    ) = UNSET
 
 
 class LogHitView(msgspec.Struct, kw_only=True):
@@ -60,8 +62,8 @@ class LogSearchView(msgspec.Struct, kw_only=True):
     bytes_searched: int
     logs_cut: int
     """Logs that were searched in part: of each the first 16 MiB are, up to 20 hits."""
-    complete: bool
-    """All runs that match were searched. Else the `Link` header leads on."""
+    next_before: UUID | None = None
+    """The next answer goes on with `before` = this; none: all runs that match were searched."""
 
 
 def log_search_view(found: OutputSearched) -> LogSearchView:
@@ -80,14 +82,13 @@ def log_search_view(found: OutputSearched) -> LogSearchView:
         runs_searched=found.runs,
         bytes_searched=found.bytes,
         logs_cut=found.cut,
-        complete=found.before is None,
+        next_before=found.before,
     )
 
 
 async def logs_search(call: Call) -> Reply:
     """The lines with a text, newest run first."""
     said: LogSearchQuery = call.query
-    place = cursor_place(said.cursor)
     query = RunQuery(
         namespace=call.principal.namespace,
         job_id=given(said.job_id),
@@ -95,13 +96,12 @@ async def logs_search(call: Call) -> Reply:
         states=said.status,
         due_after=given_instant(said.due_after),
         due_before=given_instant(said.due_before),
-        before=None if place is None else place.before,
+        before=given(said.before),
         limit=said.limit,
     )
     search = OutputSearch(said.find, hits=said.limit, bytes_most=said.bytes_most, seconds=said.seconds)
     found = await call.control.runs.search_outputs(call.principal, query, search)
-    goes_on = None if found.before is None else str(found.before)
-    return answer(200, log_search_view(found), headers=page_links(call, goes_on))
+    return answer(200, log_search_view(found))
 
 
 LOG_SEARCH: Final = (
@@ -109,8 +109,8 @@ LOG_SEARCH: Final = (
         method="GET", path=f"{API}/logs", control=RunService.search_outputs, name="searchLogs", tag="runs",
         summary="Lines with a text in the outputs of runs, newest run first.",
         description="A scan of the newest attempt of each run that matches, without an index: name a job, a state or a "
-        "time. An answer ends at its bounds of lines, bytes, seconds or 1,000 runs, and leads on by its `Link`; it may "
-        f"have no hit and lead on. Of one log the first {LOG_BYTES_MOST >> 20} MiB are searched.",
+        "time. An answer ends at its bounds of lines, bytes, seconds or 1,000 runs, and leads on by `next_before`; it "
+        f"may have no hit and lead on. Of one log the first {LOG_BYTES_MOST >> 20} MiB are searched.",
         handler=logs_search, answers=(LogSearchView,), query=LogSearchQuery,
     ),
 )  # fmt: skip
