@@ -1689,7 +1689,7 @@ class LogLineView(TypedDict):
 
 
 class LogSearchView(TypedDict):
-    """What was found, and how far the search came."""
+    """The lines that were found, and the extent of the search."""
 
     hits: list[LogHitView]
     runs_searched: int

@@ -42,7 +42,7 @@ class LogChunk(NamedTuple):
     size: int = 0
     """Bytes that are there now."""
     waiting: WaitingOutput | None = None
-    """What is not stored yet of an attempt that is over."""
+    """The part that is not stored yet, of an attempt that is over."""
     is_closed: bool = True
     """The last part is stored."""
 
@@ -77,7 +77,7 @@ class LogHit(NamedTuple):
     """The end of the log, or its beginning, was reached."""
 
 
-class LogPart(NamedTuple):
+class StoredPart(NamedTuple):
     """A chunk of a log, or the line that stands for one that is missing."""
 
     key: str
@@ -92,7 +92,7 @@ class LogReader:
     def __init__(self, blobs: Blobs, folder: str, chunks: Sequence[BlobInfo]) -> None:
         self._blobs = blobs
         self._folder = folder
-        self._chunks: Sequence[LogPart] = ()
+        self._chunks: Sequence[StoredPart] = ()
         self._begins = [0]
         self._take(chunks)
 
@@ -132,7 +132,7 @@ class LogReader:
         return bytes(content)
 
     async def _piece(self, place: int, start: int, limit: int) -> bytes | None:
-        """What one part has from an offset on. None: it is gone, and no listing knows it any more."""
+        """The content of one part from an offset on. None: it is gone, and no listing knows it any more."""
         for is_known in (True, False):
             chunk = self._chunks[place]
             within, wanted = start - self._begins[place], min(self._begins[place + 1] - start, limit)
@@ -207,11 +207,11 @@ class LogReader:
             end = begin if begin <= first or b"\n" in content else min(end - 1, begin + needle - 1)
 
 
-def parts_of(folder: str, chunks: Sequence[BlobInfo]) -> Sequence[LogPart]:
+def parts_of(folder: str, chunks: Sequence[BlobInfo]) -> Sequence[StoredPart]:
     """The parts of a log in their order: the whole alone where it is there, and a line for each chunk that is missing
     before a later one. Chunks are written in order, so the store has lost it."""
     whole = [chunk for chunk in chunks if chunk.key == f"{folder}{LOG_WHOLE}"]
-    parts: list[LogPart] = []
+    parts: list[StoredPart] = []
     expected = 0
     for chunk in whole or sorted(chunks):
         name = chunk.key.rpartition("/")[2].removesuffix(LOG_LAST)
@@ -220,14 +220,14 @@ def parts_of(folder: str, chunks: Sequence[BlobInfo]) -> Sequence[LogPart]:
             if number > expected:
                 lost = f"{folder}{expected:06d}" + (f" to {number - 1:06d}" if number - 1 > expected else "")
                 notice = f"[the store of outputs has lost {lost}: what stood here is missing]\n".encode()
-                parts.append(LogPart(f"{folder}{expected:06d}", len(notice), notice))
+                parts.append(StoredPart(f"{folder}{expected:06d}", len(notice), notice))
             expected = number + 1
-        parts.append(LogPart(chunk.key, chunk.size_bytes))
+        parts.append(StoredPart(chunk.key, chunk.size_bytes))
     return parts
 
 
-def _filled(chunk: LogPart, begin: int, length: int) -> bytes:
-    """What stands for a part that is listed and cannot be had: as long as the part, so that offsets hold."""
+def _filled(chunk: StoredPart, begin: int, length: int) -> bytes:
+    """A filling for a part that is listed and cannot be had: as long as the part, so that offsets hold."""
     notice = f"[the store of outputs lists {chunk.key} and does not have it]".encode()
     end = min(begin + length, chunk.size_bytes)
     return notice[begin:end].ljust(end - begin, b".")[: end - begin - 1] + b"\n" if end > begin else b""

@@ -22,7 +22,7 @@ PROGRESS: Final = ".progress"
 
 
 class CopyReport(NamedTuple):
-    """What was copied."""
+    """The outcome of a copy."""
 
     copied: int
     copied_bytes: int

@@ -1,4 +1,4 @@
-"""What `tickwise doctor` says of a bucket: whether this process may do with it what the roles do, each with what to do.
+"""The findings of `tickwise doctor` about a bucket: whether this process may do with it what the roles do, each with what to do.
 
 A probe is written, listed, read back and deleted below `logs/`, so that a right that is missing shows here and not in a
 run.

@@ -54,15 +54,16 @@ async def open_storage(settings: Settings) -> StoredBlobs:
     for tasks run without it. Raises `Misconfigured` for settings that cannot be."""
     blobs = open_blobs(blobs_url(settings), access_of(settings))
     if isinstance(blobs, S3Blobs):
+        wrong = ""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await blobs.folders(SCRIPTS)
         except TickwiseError as failure:
-            logger.error("blob_storage_unusable", detail=failure.detail)
+            wrong = failure.detail
         except TimeoutError:
-            logger.error(
-                "blob_storage_unusable", detail=f"{blobs.address.where} did not answer in {LOOK_SECONDS:.0f} s"
-            )
+            wrong = f"{blobs.address.where} did not answer in {LOOK_SECONDS:.0f} s"
+        if wrong:
+            logger.error("blob_storage_unusable", detail=wrong)
     return blobs
 
 

@@ -1,4 +1,4 @@
-"""What a bucket answered, in a sentence that says what to do.
+"""The answers of a bucket, in sentences that say what to do.
 
 obstore gives a text with the status and the answer's XML in it; the code of S3 in that XML tells cases apart.
 """
@@ -48,7 +48,7 @@ def code_of(text: str) -> str | None:
 
 
 def sentence_of(error: Exception, where: str) -> str:
-    """What happened and what to do. `where`: the bucket, for people."""
+    """A sentence with the failure and the cure. `where`: the bucket, for people."""
     text = str(error)
     code = code_of(text)
     if code in _BY_CODE:

@@ -50,7 +50,7 @@ logger = structlog.get_logger("tickwise.output")
 
 
 class SpoolState(NamedTuple):
-    """What waits on the disk of this executor."""
+    """The output on the disk of this executor."""
 
     waiting_bytes: int
     waiting_blobs: int
@@ -58,7 +58,7 @@ class SpoolState(NamedTuple):
     """The last try to reach the store failed."""
     is_full: bool
     detail: str
-    """Why the last try failed; empty: it did not."""
+    """The reason why the last try failed; empty: it did not."""
 
 
 class SpooledBlobs:
@@ -105,7 +105,7 @@ class SpooledBlobs:
 
     @property
     def state(self) -> SpoolState:
-        """What waits now."""
+        """The output that waits now."""
         is_full = self._bytes >= self._bytes_most
         return SpoolState(self._bytes, len(self._waiting), bool(self._detail), is_full, self._detail)
 

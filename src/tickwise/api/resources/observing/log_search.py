@@ -55,7 +55,7 @@ class LogHitView(msgspec.Struct, kw_only=True):
 
 
 class LogSearchView(msgspec.Struct, kw_only=True):
-    """What was found, and how far the search came."""
+    """The lines that were found, and the extent of the search."""
 
     hits: list[LogHitView]
     runs_searched: int
