@@ -31,8 +31,8 @@ class WaitingOutput(NamedTuple):
 
 
 async def waiting_output(context: ControlContext, row: RunRow, attempt: int, stored_bytes: int) -> WaitingOutput | None:
-    """The missing part of the log of an attempt that is over and whose last part is not stored. None: nothing is, or the
-    outputs of this installation never wait, or retention took them."""
+    """The missing part of the log of an attempt that is over and whose last part is not stored. None: none is missing,
+    or the outputs of this installation never wait, or retention took them."""
     kept_seconds = context.outputs_kept_seconds
     if kept_seconds is None or not attempt:
         return None

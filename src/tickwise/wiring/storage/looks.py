@@ -1,4 +1,4 @@
-"""The findings of `tickwise doctor` about a bucket: whether this process may do with it what the roles do, each with what to do.
+"""The findings of `tickwise doctor` about a bucket: which requests of the roles it takes, and the cure.
 
 A probe is written, listed, read back and deleted below `logs/`, so that a right that is missing shows here and not in a
 run.
