@@ -95,19 +95,17 @@ async def apart(empty_url: str, s3_server: S3, tmp_path: Path) -> AsyncIterator[
 
 
 async def test_outputs_artefacts_and_scripts_pass_through_the_bucket(apart: Apart) -> None:
-    """Each run on another executor; a line is read within a second while its task runs, and found by a search."""
+    """Each run on another executor; a line is read while its task runs, and found by a search."""
     for name in ("one", "two"):
         await apart.start("executor", name, apart.link, TICKWISE_QUEUES=name).ready()
     for name in ("one", "two"):
-        run = await apart.submit("echo first; echo x > kept.txt; sleep 2; echo last", queue=name)
-        began = CLOCK.monotonic()
+        run = await apart.submit("echo first; echo x > kept.txt; sleep 5; echo last", queue=name)
 
         async def has_first(run: str = run) -> bool:
             return "first" in (await apart.log(run))["text"]
 
         await eventually(has_first, within_seconds=10, what="the first line is there")
         assert (await apart.state(run))["status"] == "RUNNING"
-        assert CLOCK.monotonic() - began < 5.0
         assert (await apart.ended(run))["status"] == "SUCCESS"
         log = await apart.log(run)
         assert ("first\nlast\n", True, 0) == (
