@@ -203,7 +203,7 @@ MEANINGS = {
     "are recorded by those.",
     "artefacts_expired": "Artefacts were deleted: those past the retention of runs, or the oldest for want of room.",
     "outputs_expired": "Outputs of runs older than their retention were deleted.",
-    "blob_storage_unusable": "At its start the process could not list the bucket of `blobs_url`; `detail` says what to do. "
+    "blob_storage_unusable": "At its start the process could not list the bucket; `detail` says what to do. "
     "It goes on.",
     "output_waits_on_disk": "The bucket did not take output; from now on it waits on the disk of this executor.",
     "output_delivered_again": "The bucket takes output again. `lost_bytes` did not fit on the disk meanwhile.",
