@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser test-containers screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser test-containers test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -84,6 +84,9 @@ test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phon
 
 test-containers: setup  ## tasks in containers, every suite, on a Docker Engine from packages (TICKWISE_TEST_DOCKER=unix:///… for another, such as podman)
 	TICKWISE_TEST_WHOLE_CONTAINERS=1 $(PYTEST) tests/conformance/test_containers.py tests/integration/test_container_*.py
+
+test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
+	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)
 
 screenshots: setup  ## pictures of every page, with the jobs of a shop, into docs/screenshots/ (120 kB each at most)
 	$(BIN)/python -m tests.browser.screenshots

@@ -26,6 +26,7 @@ import pytest_asyncio
 from tests.services import packages, shared
 from tests.services.elasticmq import CREDENTIALS
 from tests.services.redis import DATABASES
+from tests.services.s3.server import S3
 from tests.services.server import INSTALL_SECONDS
 from tests.support import databases
 from tests.support.alarm import more_time
@@ -224,6 +225,13 @@ def redis_url(redis_server_url: str) -> str:
     number = next(_redis_databases) * 8 + worker % 8
     assert number < DATABASES, "more modules than Redis has databases"
     return urlunsplit(urlsplit(redis_server_url)._replace(path=f"/{number}"))
+
+
+@pytest_asyncio.fixture(scope="module")
+async def s3_server() -> AsyncIterator[S3]:
+    """An S3 server for the tests of one module, which may harm it; take a prefix of your own."""
+    async with S3() as server:
+        yield server
 
 
 @pytest.fixture(scope="session", autouse=True)

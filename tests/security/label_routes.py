@@ -30,6 +30,7 @@ ABOUT: Final[dict[str, str]] = {
         (
             "listJobs", "listRuns", "listDeadLetters", "cancelRuns", "retryRuns", "pauseJobs", "resumeJobs",
             "cancelJobs", "redriveDeadLetters", "discardDeadLetters", "streamEvents", "analyseRuns", "listObjectives",
+            "searchLogs",
         ),
         JOBS,
     ),

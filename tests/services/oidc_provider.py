@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.services.packages import Missing, cache, locked, program, tried
+from tests.services.packages import Missing, attempted, cache, locked, program
 from tests.services.server import Server
 
 SOURCE: Final = Path(__file__).with_name("oidc")
@@ -44,7 +44,7 @@ def node_modules() -> Path:
                 for name in ("package.json", "package-lock.json"):
                     shutil.copy(SOURCE / name, folder / name)
                 install = [program("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder)]
-                said = tried([install], dict(os.environ), before_again=[])
+                said = attempted([install], dict(os.environ), before_again=[])
                 if not (folder / "node_modules" / "oidc-provider").exists():
                     raise Missing(f"oidc-provider could not be installed: {' '.join(install)}\n{said[-2_000:]}")
                 ready.touch()

@@ -87,17 +87,22 @@ def _install(name: str) -> str:
     options = ["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"]
     install = ["apt-get", *options, "install", "-y", "-qq", "--no-install-recommends", package]
     # The lists of a fresh machine are old or absent: they are read anew once an attempt has failed.
-    said = tried([install], environment, before_again=[["apt-get", *options, "update", "-qq"]])
+    said = attempted([install], environment, before_again=[["apt-get", *options, "update", "-qq"]])
     found = _find(name)
     if found is None:
         raise Missing(f"{by_hand}: it was tried, and this came of it:\n{said[-2_000:]}")
     return found
 
 
-def tried(
-    commands: Sequence[Sequence[str]], environment: dict[str, str], *, before_again: Sequence[Sequence[str]]
+def attempted(
+    commands: Sequence[Sequence[str]],
+    environment: dict[str, str],
+    *,
+    before_again: Sequence[Sequence[str]],
+    seconds: float = ATTEMPT_SECONDS,
 ) -> str:
-    """Run the commands until they all succeed, at most `ATTEMPTS` times. What the last one said."""
+    """Run the commands until they all succeed, each for so many seconds, at most `ATTEMPTS` times. What the last one
+    said."""
     said = ""
     for attempt in range(ATTEMPTS):
         good = True
@@ -105,7 +110,7 @@ def tried(
             try:
                 done = subprocess.run(
                     command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT, text=True, errors="replace", timeout=ATTEMPT_SECONDS, check=False,
+                    stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds, check=False,
                 )  # fmt: skip
                 said, good = done.stdout, done.returncode == 0
             except subprocess.TimeoutExpired as late:
@@ -144,7 +149,7 @@ def _fetch(jars: Path, pom: Path, version: str) -> None:
         "dependency:copy-dependencies",
     ]  # fmt: skip
     program("java")
-    said = tried([command], dict(os.environ), before_again=[])
+    said = attempted([command], dict(os.environ), before_again=[])
     if not any(part.glob("*.jar")):
         raise Missing(
             f"The jars of {pom.name} could not be fetched through Maven. Try it by hand: {' '.join(command)}\n"

@@ -226,6 +226,16 @@ MEANINGS = {
     "are recorded by those.",
     "artefacts_expired": "Artefacts were deleted: those past the retention of runs, or the oldest for want of room.",
     "outputs_expired": "Outputs of runs older than their retention were deleted.",
+    "blob_storage_unusable": "At its start the process could not list the bucket; `detail` says what to do. "
+    "It goes on.",
+    "output_waits_on_disk": "The bucket did not take output; from now on it waits on the disk of this executor.",
+    "output_delivered_again": "The bucket takes output again. `lost_bytes` did not fit on the disk meanwhile.",
+    "output_spool_full": "The disk of this executor may hold no more output that waits: further output is lost, and "
+    "counted in the logs of its runs. Mend the bucket, or raise `output_spool_bytes`.",
+    "output_adopted": "Output that an earlier executor left on this disk is delivered.",
+    "output_adoption_failed": "The folder of output that waits could not be looked through; it is tried again.",
+    "output_left_on_disk": "The executor ended while output waited. The next executor on its data folder delivers it.",
+    "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",
     "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a "

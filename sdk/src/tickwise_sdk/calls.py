@@ -1153,6 +1153,42 @@ class Calls(Frame):
         answer: types.MadeKeyView = self.request("POST", f"/keys/{safe(key_id)}/rotate", body=body).body
         return answer
 
+    def search_logs(
+        self,
+        *,
+        find: str,
+        job_id: str | None = None,
+        job_name: str | None = None,
+        status: Sequence[types.RunState] | None = None,
+        due_after: str | None = None,
+        due_before: str | None = None,
+        limit: int | None = None,
+        bytes_most: int | None = None,
+        seconds: float | None = None,
+        before: str | None = None,
+    ) -> types.LogSearchView:
+        """Lines with a text in the outputs of runs, newest run first. A scan of the newest attempt of each run that
+        matches, without an index: name a job, a state or a time. An answer ends at its bounds of lines, bytes,
+        seconds or 1,000 runs, and leads on by `next_before`; it may have no hit and lead on. Of one log the first 16
+        MiB are searched."""
+        answer: types.LogSearchView = self.request(
+            "GET",
+            "/logs",
+            query={
+                "find": find,
+                "job_id": job_id,
+                "job_name": job_name,
+                "status": status,
+                "due_after": due_after,
+                "due_before": due_before,
+                "limit": limit,
+                "bytes_most": bytes_most,
+                "seconds": seconds,
+                "before": before,
+            },
+        ).body
+        return answer
+
     def create_namespace(self, body: types.NamespaceBody, *, idempotency_key: str | None = None) -> types.NamespaceView:
         """Add a namespace: a tenant, with jobs, keys and members of its own. For administrators of the installation.
         The same body again is answered with the namespace that is there."""
@@ -1471,7 +1507,8 @@ class Calls(Frame):
 
     def get_artefact(self, run_id: str, artefact: str, *, attempt: int | None = None) -> bytes:
         """The content of a file that an attempt left, by its name. The name is the path in the work folder, its
-        slashes as `%2F`."""
+        slashes as `%2F`. With `blobs_downloads = redirect` the answer is a 307 to an address of the object store
+        that is signed for some minutes: send no key there."""
         return self.request_bytes(f"/runs/{safe(run_id)}/artefacts/{safe(artefact)}", query={"attempt": attempt})
 
     def cancel_run(self, run_id: str, *, idempotency_key: str | None = None) -> types.RunStateView:

@@ -1948,6 +1948,18 @@ class LinkView(TypedDict):
     link: str
 
 
+class LogHitView(TypedDict):
+    """A line with the text."""
+
+    run_id: str
+    job_id: str
+    attempt_number: int
+    offset: int
+    """Of the line, in bytes of the attempt's log."""
+    line: str
+    """Its first 500 bytes."""
+
+
 class LogLineView(TypedDict):
     """The data of an event `log`: a line of a run's output."""
 
@@ -1959,6 +1971,18 @@ class LogLineView(TypedDict):
     """Without its end; of more than 64 kB: a part of it."""
 
 
+class LogSearchView(TypedDict):
+    """The lines that were found, and the extent of the search."""
+
+    hits: list[LogHitView]
+    runs_searched: int
+    bytes_searched: int
+    logs_cut: int
+    """Logs that were searched in part: of each the first 16 MiB are, up to 20 hits."""
+    next_before: str | None
+    """The next answer goes on with `before` = this; none: all runs that match were searched."""
+
+
 class LogView(TypedDict):
     """A part of a log, as JSON; bytes that are no UTF-8 are replaced."""
 
@@ -1967,7 +1991,12 @@ class LogView(TypedDict):
     offset: int
     next_offset: int
     complete: bool
+    """No more will follow."""
     text: str
+    waiting_bytes: int
+    """Bytes of an attempt that is over which are not stored yet: they follow when the object store answers."""
+    waiting_on: str | None
+    """The executor on whose disk they are."""
 
 
 class LoggedOutView(TypedDict):

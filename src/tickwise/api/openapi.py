@@ -128,7 +128,10 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         {"type": "string"},
     ),
     "X-Accel-Buffering": ("`no`: a gateway passes each part on as it comes.", {"type": "string", "enum": ["no"]}),
-    "Location": ("The address of the created resource.", {"type": "string", "format": "uri-reference"}),
+    "Location": (
+        "The address of the created resource, or of the content in the object store.",
+        {"type": "string", "format": "uri-reference"},
+    ),
     "Link": ('The next page, with `rel="next"`; none: this is the last.', {"type": "string"}),
     "Idempotency-Replayed": (
         "`true`: the answer to an earlier request under this Idempotency-Key.",
@@ -154,7 +157,13 @@ REFUSALS: Final[dict[int, str]] = {
     429: "RateLimited", 503: "Unavailable",
 }  # fmt: skip
 """The names of the refusals among the components."""
-_ANSWERED: Final = {200: "Done.", 201: "Created.", 202: "Accepted, and not done yet.", 503: "A part is failing."}
+_ANSWERED: Final = {
+    200: "Done.",
+    201: "Created.",
+    202: "Accepted, and not done yet.",
+    307: "It is at `Location`.",
+    503: "A part is failing.",
+}
 
 
 def describe(endpoints: Sequence[Endpoint], kinds: Collection[TaskKind]) -> Endpoint:

@@ -557,7 +557,12 @@ class LogView(msgspec.Struct, kw_only=True):
     offset: int
     next_offset: int
     complete: bool
+    """No more will follow."""
     text: str
+    waiting_bytes: int = 0
+    """Bytes of an attempt that is over which are not stored yet: they follow when the object store answers."""
+    waiting_on: str | None = None
+    """The executor on whose disk they are."""
 
 
 def log_view(run: UUID, chunk: LogChunk) -> LogView:
@@ -569,6 +574,8 @@ def log_view(run: UUID, chunk: LogChunk) -> LogView:
         next_offset=chunk.next_offset,
         complete=chunk.complete,
         text=chunk.content.decode(errors="replace"),
+        waiting_bytes=0 if chunk.waiting is None else chunk.waiting.size_bytes,
+        waiting_on=None if chunk.waiting is None else chunk.waiting.executor,
     )
 
 

@@ -223,6 +223,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "restore": CommandEntry(
             "operating.backups", "restore", "Make the installation of a backup in an empty data folder."
         ),
+        "blobs": CommandEntry("operating.blobs", "blobs", "Move scripts, outputs and artefacts to another store."),
         "doctor": CommandEntry("doctor", "doctor", "Check this set-up and give advice."),
         "config": CommandEntry("configuration", "config", "Show the settings in force and where each came from."),
         "bench": CommandEntry("bench", "bench", "Measure a running server with jobs that do nothing."),

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tickwise.config.blobs import BlobSettings
 from tickwise.config.containers import ContainerSettings
 from tickwise.config.described import Described, Setting, allowed, shown_value
 from tickwise.config.factors import FactorSettings
@@ -70,6 +71,7 @@ def default_data_dir() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
+    BlobSettings,
     ScriptSettings,
     SecretSettings,
     IdentitySettings,
@@ -97,9 +99,10 @@ class Settings(
     )
     blobs_url: str | None = _setting(
         None,
-        "The storage of scripts and outputs: `file:///folder`, shared by all roles. Unset: the folder `blobs` in "
-        "`data_dir`.",
-        schemes=("file", "memory"),
+        "The storage of scripts and outputs: `file:///folder`, shared by all roles, or a bucket, "
+        "`s3://bucket/prefix?endpoint=https://host:port&region=…` (`docs/how-to/output-in-s3.md` has every option). "
+        "Unset: the folder `blobs` in `data_dir`.",
+        schemes=("file", "memory", "s3"),
     )
     database_connections: int = _setting(
         5,

@@ -13,7 +13,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.domain.selectors import matches
 from tickwise.observability.tracing import Tracer
-from tickwise.ports.blobs import Blobs
+from tickwise.ports.blobs import Blobs, SignedDownloads
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.namespaces import NamespaceState, namespace_closing
 from tickwise.ports.sealing import EnvelopeSealer
@@ -199,12 +199,16 @@ class ControlContext:
         tracer: Tracer | None = None,
         sandboxes: bool = True,
         sealer: EnvelopeSealer | None = None,
+        signed_downloads: SignedDownloads | None = None,
+        outputs_kept_seconds: float | None = None,
     ) -> None:
         """`searches` answers people's searches; None: the store. `hint_publisher` publishes claim hints through the
         broker. `near_seconds` is the store's: a one-time job due within it becomes a run at once. `runs_kept_seconds`:
         how long ended runs are kept; None: unknown. `dead_letter_seconds`: how long a dead letter waits for a person.
         `tracer` records traces. `sandboxes`: False if the operator wants none, so that a new job whose body says
-        nothing of it is a plain process. `sealer` encrypts secrets; None: nothing can be set.
+        nothing of it is a plain process. `sealer` encrypts secrets; None: nothing can be set. `signed_downloads`:
+        callers get artefacts from the store itself. `outputs_kept_seconds`: how long outputs are kept that may come
+        later than their run ends; None: none does.
         """
         self.store = store
         self.blobs = blobs
@@ -218,6 +222,8 @@ class ControlContext:
         self.tracer = tracer
         self.sandboxes = sandboxes
         self.sealer = sealer
+        self.signed_downloads = signed_downloads
+        self.outputs_kept_seconds = outputs_kept_seconds
         self.time = StoreTime(store, clock)
         self.namespaces = NamespaceStates(store, clock)
         self.executors = ActiveExecutors(store, clock, self.time)

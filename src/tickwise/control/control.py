@@ -131,7 +131,7 @@ class Control:
         self._begin_schedules(context, calendars)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self.presence, self.identity = PresenceService(context, membership), IdentityService(issuer)
-        self._begin_runs(context, check, submissions.declarations)
+        self._begin_runs(context, check, submissions.declarations, membership)
         self._begin_notices(context)
         self._begin_observing(context)
         self._begin_access(context, keys)
@@ -163,12 +163,18 @@ class Control:
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.federations = FederationService(context, keys, self.directory)
 
-    def _begin_runs(self, context: ControlContext, check: TaskCheck, declarations: EnvironmentDeclarations) -> None:
+    def _begin_runs(
+        self,
+        context: ControlContext,
+        check: TaskCheck,
+        declarations: EnvironmentDeclarations,
+        membership: SharedState | None,
+    ) -> None:
         self.tasks = TaskService(context, check, declarations)
         self.receipts = ReceiptService(context)
         self.letters, self.errors = LetterService(context), ErrorGroupService(context)
         self.runs, self.queues, self.saved_views = RunService(context), QueueService(context), SavedViewService(context)
-        self.explain, self.stops = ExplainService(context, declarations), StopService(context)
+        self.explain, self.stops = ExplainService(context, declarations, membership), StopService(context)
 
     def _begin_people(self, make: Callable[[SecondStepOf], People], second: SecondFactors) -> People:
         """The services of people and of their second factors."""

@@ -6,12 +6,12 @@ Keys are paths of `/`-separated safe names (`check_key`). Anything may be writte
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from tickwise.domain.errors import Bug, NotFound
+from tickwise.domain.errors import Bug, NotFound, Unavailable
 from tickwise.domain.model import id_instant
 
 _KEY: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}/)*[A-Za-z0-9_][A-Za-z0-9._=@+-]{0,199}")
@@ -25,6 +25,11 @@ def check_key(key: str) -> str:
     return key
 
 
+def is_key(text: str) -> bool:
+    """Check whether `check_key` accepts it."""
+    return _KEY.fullmatch(text) is not None
+
+
 def check_folder(prefix: str) -> str:
     """The path of the folder without the slash that `prefix` ends in. Raises `Bug` for any other prefix."""
     if not prefix.endswith("/"):
@@ -35,6 +40,8 @@ def check_folder(prefix: str) -> str:
 LOGS = "logs/"
 LOG_LAST = ".last"
 """The end of the key of a log's last chunk: a reader that follows the log stops there."""
+LOG_WHOLE = f"whole{LOG_LAST}"
+"""The name of a whole log in one blob, made of its chunks when it has ended. Where it is there, it counts alone."""
 
 
 def log_prefix(run_id: UUID, attempt: int) -> str:
@@ -97,6 +104,12 @@ async def read_script(blobs: Blobs, namespace: str, digest: str) -> bytes:
     return content
 
 
+class SpoolFull(Unavailable):
+    """The store is away and no more may wait for it: this content is lost, and its writer must not wait."""
+
+    code = "spool_full"
+
+
 class BlobInfo(NamedTuple):
     """One stored blob."""
 
@@ -104,6 +117,10 @@ class BlobInfo(NamedTuple):
     size_bytes: int
     written_at: float = 0.0
     """The time of its last write, on the blob store's clock."""
+
+
+SignedDownloads = Callable[[str], Awaitable[str]]
+"""Gives the address at which anybody reads the blob of a key for a time, past the API."""
 
 
 class Blobs(Protocol):

@@ -25,6 +25,7 @@ from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
+from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
 
@@ -76,7 +77,8 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 async def _collect(settings: Settings, port: DoctorFinding, database_url: str | None) -> list[DoctorFinding]:
     found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
     found += [_folder(settings.data_dir), port, _encryption(settings)]
-    found += [await _blobs(settings), _work_folders(settings), _tasks(settings), _isolation(settings)]
+    found += [finding async for finding in _blobs(settings)]
+    found += [_work_folders(settings), _tasks(settings), _isolation(settings)]
     found.append(await container_finding(settings))
     found += [finding async for finding in _database(settings, database_url)]
     return found
@@ -187,10 +189,18 @@ def _port(settings: Settings) -> DoctorFinding:
     return DoctorFinding("port", "ok", f"{where} is free")
 
 
-async def _blobs(settings: Settings) -> DoctorFinding:
+async def _blobs(settings: Settings) -> AsyncIterator[DoctorFinding]:
     url = settings.blobs_url or (settings.data_dir / "blobs").absolute().as_uri()
-    if url.startswith("file://") and not Path(url.removeprefix("file://")).exists():
-        return DoctorFinding("blobs", "ok", f"{url} is made at the first start")
+    if url.startswith("s3://"):
+        async for finding in bucket_findings(settings, url):
+            yield finding
+    elif url.startswith("file://") and not Path(url.removeprefix("file://")).exists():
+        yield DoctorFinding("blobs", "ok", f"{url} is made at the first start")
+    else:
+        yield await _folder_of_blobs(url)
+
+
+async def _folder_of_blobs(url: str) -> DoctorFinding:
     try:
         await open_blobs(url).list("scripts/")
     except TickwiseError as failure:

@@ -29,8 +29,9 @@ from tickwise.roles.shared.health import (
 )
 from tickwise.roles.shared.membership import active_roles
 from tickwise.wiring.listening import address_of, listen
-from tickwise.wiring.runtime import Runtime, blobs_url
+from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.storage.opening import blobs_url
 from tickwise.wiring.tls.certificates import Certificates, tls_of
 
 HEALTH_CONNECTIONS: Final = 64
@@ -116,7 +117,10 @@ def check_of(runtime: Runtime, *, store: bool = True, broker: bool = False, blob
 
 
 async def _check(runtime: Runtime, *, store: bool, broker: bool, blobs: bool) -> None:
-    if blobs and (failing := getattr(runtime.blobs, "failing_seconds", 0.0)) > BLOBS_SECONDS:
+    spool = None if runtime.spool is None else runtime.spool.state
+    if blobs and spool is not None and spool.is_full:
+        raise NotReady(f"{spool.waiting_bytes} bytes of output wait on the disk, and more is lost: {spool.detail}")
+    if blobs and spool is None and (failing := getattr(runtime.blobs, "failing_seconds", 0.0)) > BLOBS_SECONDS:
         raise NotReady(
             f"no output could be stored for {failing:.0f} s, so runs wait at their end; is the disk of the blobs full?"
         )

@@ -42,8 +42,14 @@ async def membership(
     def speak() -> list[RoleFacts]:
         parts = {"recorder": runtime.settings.recorder_serve}
         # A recorder may be several services, each for its part.
-        said = {role.name: facts(role.name, parts.get(role.name, ()), **role.facts()) for role in roles}
+        said = {role.name: facts(role.name, parts.get(role.name, ()), **told(role)) for role in roles}
         return [*([] if api is None else [facts("api", api)]), *said.values()]
+
+    def told(role: Service) -> dict[str, Any]:
+        if role.name != "executor" or runtime.spool is None:
+            return {**role.facts()}
+        spool = runtime.spool.state
+        return {**role.facts(), "output_waiting_bytes": spool.waiting_bytes, "output_failure": spool.detail}
 
     def heard(found: Sequence[RoleFacts]) -> None:
         runtime.coordination.api_processes.count = max(1, sum(each.role == "api" for each in found))

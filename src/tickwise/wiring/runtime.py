@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import structlog
 
-from tickwise.adapters.blobs import OutputBlobs, open_blobs
+from tickwise.adapters.blobs import OutputBlobs
+from tickwise.adapters.blobs.spool.delivery import SpooledBlobs
 from tickwise.adapters.calendars.files import CalendarFiles
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import UvEnvironments
@@ -53,7 +54,7 @@ from tickwise.observability.metrics import Metrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.observability.timing import timed
 from tickwise.observability.tracing import Tracer, traced
-from tickwise.ports.blobs import Blobs
+from tickwise.ports.blobs import Blobs, SignedDownloads
 from tickwise.ports.broker import Broker
 from tickwise.ports.identity import Keys
 from tickwise.ports.identity.federations import AssertionVerifier
@@ -89,6 +90,7 @@ from tickwise.wiring.secret_keys.secrets_key import make_sealer
 from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.storage.opening import open_spool, open_storage, outputs_kept_seconds, signed_downloads
 
 DAY_SECONDS: Final = 86_400.0
 
@@ -118,6 +120,9 @@ class Runtime:
     """Signs identity tokens, if the settings name an address."""
     tracer: Tracer | None = None
     """Records traces; None: there is no address for them."""
+    spool: SpooledBlobs | None = None
+    """The blobs of an executor that go on while the object store is away; None: a folder has them, or no task runs."""
+    signed_downloads: SignedDownloads | None = None
 
     @property
     def keys(self) -> Keys:
@@ -207,7 +212,10 @@ async def open_runtime(
         await stack.enter_async_context(
             open_broker(broker, cluster=cluster, startup_wait=startup_wait, needed=needs_broker)
         )
-        blobs = watched_blobs(open_blobs(blobs_url(settings)), clock.monotonic)
+        stored = await open_storage(settings)
+        blobs = watched_blobs(stored, clock.monotonic)
+        runs_tasks = role in ("", "executor")
+        spool = await stack.enter_async_context(open_spool(settings, stored, blobs)) if runs_tasks else None
         coordination = await stack.enter_async_context(open_coordination(settings, url, store=store, clock=clock))
         runtime = Runtime(
             settings=settings,
@@ -223,6 +231,8 @@ async def open_runtime(
             sealer=sealer,
             issuer=make_issuer(settings, store.identity_keys, sealer, clock),
             tracer=tracer,
+            spool=spool,
+            signed_downloads=signed_downloads(settings, stored),
         )
         store.on_handover(handover_bell(runtime.signals, runtime.hint_publisher))
         yield runtime
@@ -275,22 +285,6 @@ def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
     )
 
 
-def blobs_url(settings: Settings) -> str:
-    """The address of the blobs: the one that is set, or that of the folder in `data_dir`, which is made. Raises
-    `Misconfigured`."""
-    if settings.blobs_url is not None:
-        return settings.blobs_url
-    folder = settings.data_dir / "blobs"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as failure:
-        raise Misconfigured(
-            f"the folder {folder} for scripts and outputs cannot be made: {failure.strerror}; "
-            "set TICKWISE_BLOBS_URL to one that can be written"
-        ) from failure
-    return folder.resolve().as_uri()
-
-
 @contextlib.asynccontextmanager
 async def start_control(runtime: Runtime) -> AsyncIterator[Control]:
     """Control, with the task kinds that this program knows."""
@@ -326,6 +320,8 @@ def _control_context(runtime: Runtime) -> ControlContext:
         tracer=runtime.tracer,
         sandboxes=runtime.settings.isolation != Isolation.PROCESS,
         sealer=runtime.sealer,
+        signed_downloads=runtime.signed_downloads,
+        outputs_kept_seconds=outputs_kept_seconds(runtime.settings),
     )
 
 
@@ -549,7 +545,7 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
     """The runners of this process. Control asks them only for their kinds; the executor starts them."""
     settings = runtime.settings
     runner_settings = RunnerSettings(
-        blobs=OutputBlobs(runtime.blobs),
+        blobs=OutputBlobs(runtime.spool or runtime.blobs),
         clock=runtime.clock,
         work_root=settings.data_dir / "work",
         slots=settings.slots,

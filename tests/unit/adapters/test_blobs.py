@@ -10,7 +10,7 @@ from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.domain.errors import Bug, Misconfigured
 
 
-@pytest.mark.parametrize("url", ["s3://bucket", "file://host/folder", "file:relative", "/folder", ""])
+@pytest.mark.parametrize("url", ["gs://bucket", "s3://", "file://host/folder", "file:relative", "/folder", ""])
 def test_an_address_that_cannot_be_used_is_refused(url: str) -> None:
     """With what it must look like."""
     with pytest.raises(Misconfigured, match="blobs_url must"):

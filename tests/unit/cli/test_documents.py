@@ -26,7 +26,7 @@ DOCUMENTS = (
 )  # fmt: skip
 _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|status|top|completion|run|jobs|runs|tasks|schedule|simulate|"
-    r"import|export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|federations|users|namespaces|audit|"
+    r"blobs|import|export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|federations|users|namespaces|audit|"
     r"broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|"
     r"notices|status-pages|secrets|identity-keys|second-factors)\b[^`\n]*)"
 )

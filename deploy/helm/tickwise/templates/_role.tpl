@@ -68,6 +68,13 @@ spec:
           env:
             - {name: TICKWISE_CONFIG_LOCATION, value: /etc/tickwise}
             - {name: TICKWISE_HEALTH_PORT, value: "8471"}
+            {{- with $root.Values.blobs.url }}
+            - {name: TICKWISE_BLOBS_URL, value: {{ . | quote }}}
+            {{- if not (hasKey $root.Values.settings "output_spool_bytes") }}
+            # Half of the usual `workSize`: a pod whose volume is over its limit is evicted.
+            - {name: TICKWISE_OUTPUT_SPOOL_BYTES, value: "134217728"}
+            {{- end }}
+            {{- end }}
             {{- if and .port $root.Values.tls.secret }}
             - {name: TICKWISE_TLS_CERT_FILE, value: /etc/tickwise-tls/tls.crt}
             - {name: TICKWISE_TLS_KEY_FILE, value: /etc/tickwise-tls/tls.key}
@@ -125,7 +132,9 @@ spec:
             {{- end }}
             - {name: tmp, mountPath: /tmp}
             - {name: data, mountPath: /data}
+            {{- if not $root.Values.blobs.url }}
             - {name: blobs, mountPath: /data/blobs}
+            {{- end }}
       volumes:
         {{- include "tickwise.configuration" (dict "configMap" (include "tickwise.name" $root) "secret" (include "tickwise.secret" $root) "role" $kind) | nindent 8 }}
         {{- if and .port $root.Values.tls.secret }}
@@ -143,9 +152,11 @@ spec:
           emptyDir: {sizeLimit: 256Mi}
         - name: data
           emptyDir: {sizeLimit: {{ .role.workSize | default "256Mi" }}}
+        {{- if not $root.Values.blobs.url }}
         - name: blobs
           persistentVolumeClaim:
             claimName: {{ $root.Values.blobs.existingClaim | default (printf "%s-blobs" (include "tickwise.name" $root)) }}
+        {{- end }}
       {{- if $root.Values.topologySpread.enabled }}
       topologySpreadConstraints:
         - maxSkew: 1

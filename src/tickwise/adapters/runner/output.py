@@ -3,6 +3,8 @@
     task ──write──────────► buffer ──every half second──► logs/<run>/<attempt>/000000, 000001, …, 00000n.last
          └─tell_progress──► the newest one ──┘            logs/<run>/<attempt>.progress
 
+A store that refuses content for good (`SpoolFull`) costs that content alone: a line in the log says how much was lost.
+
 An attempt that says nothing costs nothing: no buffer, no task, no blob.
 """
 
@@ -15,7 +17,7 @@ from uuid import UUID
 from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.secrets.output_masking import MaskedStream, SecretForms
-from tickwise.ports.blobs import Blobs, log_chunk_key
+from tickwise.ports.blobs import Blobs, SpoolFull, log_chunk_key
 from tickwise.ports.clock import Clock
 
 FLUSH_SECONDS = 0.5
@@ -64,6 +66,9 @@ class OutputSink:
         self._hurried = asyncio.Event()
         self._stored = asyncio.Event()
         self._lost: str | None = None
+        self._refused_bytes = 0
+        self._refusal = ""
+        self._refused_before = 0
         self._dropping = False
         self._tail = b""
         self.forms = forms
@@ -72,7 +77,12 @@ class OutputSink:
     @property
     def is_full(self) -> bool:
         """Check whether so much output waits to be stored that no more may be added."""
-        return len(self._pending) > MAX_PENDING_BYTES
+        return self.pending_bytes > MAX_PENDING_BYTES
+
+    @property
+    def pending_bytes(self) -> int:
+        """Output that was taken and is neither stored nor lost."""
+        return len(self._pending)
 
     async def room(self) -> None:
         """Return when it is not full: for a source that can wait."""
@@ -82,8 +92,8 @@ class OutputSink:
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes of output that were taken, up to the limit."""
-        return self._limit - self._room
+        """The bytes of the log: what was taken of the output, less what was lost, with the lines about that."""
+        return self._limit - self._room - self._refused_before - self._refused_bytes
 
     @property
     def lost(self) -> str | None:
@@ -179,6 +189,12 @@ class OutputSink:
                 if closing or self._pending:
                     await self._put(len(self._pending), last=closing)
                 failures = 0
+            except SpoolFull as full:
+                failures += 1
+                if closing and failures >= CLOSING_TRIES:
+                    self._lose(f"{self._refused_bytes} bytes: {full.detail}")
+                    return
+                self._refuse(full.detail)
             except Unavailable as error:
                 failures += 1
                 if closing and failures >= CLOSING_TRIES and self._hurried.is_set():
@@ -211,7 +227,24 @@ class OutputSink:
 
     async def _put(self, length: int, *, last: bool) -> None:
         key = log_chunk_key(self._run_id, self._attempt, self._chunk_count, last=last)
-        await self._blobs.put(key, bytes(self._pending[:length]))
+        note = self._note_of_loss()
+        await self._blobs.put(key, note + bytes(self._pending[:length]))
+        if note:
+            self._refused_before += self._refused_bytes - len(note)
+            self._refused_bytes = 0
         self._chunk_count += 1
         del self._pending[:length]
         self._stored.set()
+
+    def _refuse(self, why: str) -> None:
+        """Count what waits as lost. The progress is the newest one only, and is told again."""
+        self._refused_bytes += len(self._pending)
+        self._refusal = why
+        self._pending.clear()
+        self._stored.set()
+
+    def _note_of_loss(self) -> bytes:
+        """The line for the place in the log where output is missing; empty: none is."""
+        if not self._refused_bytes:
+            return b""
+        return f"\n[{self._refused_bytes} bytes of output were lost here: {self._refusal}]\n".encode()

@@ -20,6 +20,7 @@ from tickwise.api.resources.machines.federations import FEDERATIONS
 from tickwise.api.resources.namespaces import NAMESPACES
 from tickwise.api.resources.observing.analytics import ANALYTICS
 from tickwise.api.resources.observing.channels import CHANNELS
+from tickwise.api.resources.observing.log_search import LOG_SEARCH
 from tickwise.api.resources.observing.notification_rules import NOTIFICATION_RULES
 from tickwise.api.resources.observing.objectives import OBJECTIVES
 from tickwise.api.resources.observing.status_pages import STATUS_PAGES
@@ -44,6 +45,7 @@ RESOURCES: tuple[Endpoint, ...] = (
     *OCCURRENCES,
     *CALENDARS,
     *RUNS,
+    *LOG_SEARCH,
     *ANALYTICS,
     *OBJECTIVES,
     *EVENTS,

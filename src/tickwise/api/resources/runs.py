@@ -265,8 +265,11 @@ async def artefact_get(call: Call) -> Reply:
     """The content of one. It is a file of others: no browser may show it, or guess what it is."""
     query: ArtefactsQuery = call.query
     run_id, name = call.uuid("run_id", "run"), call.path_values["artefact"]
-    content = await call.control.runs.artefact(call.principal, run_id, name, attempt=given(query.attempt))
-    return Reply(200, content, [(b"content-disposition", attachment(name).encode())], b"application/octet-stream")
+    found = await call.control.runs.artefact(call.principal, run_id, name, attempt=given(query.attempt))
+    if found.url is not None:
+        headers = [(b"location", found.url.encode()), (b"cache-control", b"no-store")]
+        return Reply(307, b"", headers, b"application/octet-stream")
+    return Reply(200, found.content, [(b"content-disposition", attachment(name).encode())], b"application/octet-stream")
 
 
 async def executors_list(call: Call) -> Reply:
@@ -324,9 +327,10 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/artefacts/{{artefact}}", control=RunService.artefact,
         name="getArtefact", tag="runs", summary="The content of a file that an attempt left, by its name.",
-        description="The name is the path in the work folder, its slashes as `%2F`.",
-        handler=artefact_get, query=ArtefactsQuery, refuses=(404,), rest="artefact",
-        answer_media=("application/octet-stream",), answer_headers=("Content-Disposition",),
+        description="The name is the path in the work folder, its slashes as `%2F`. With `blobs_downloads = redirect` "
+        "the answer is a 307 to an address of the object store that is signed for some minutes: send no key there.",
+        handler=artefact_get, query=ArtefactsQuery, refuses=(404,), rest="artefact", also={307: ()},
+        answer_media=("application/octet-stream",), answer_headers=("Content-Disposition", "Location"),
     ),
     Endpoint(
         method="GET", path=f"{API}/executors", control=ClusterService.executors, name="listExecutors", tag="executors",

@@ -10,21 +10,29 @@ from tickwise.control.context import ControlContext
 from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.explanations import Explanation, sentence
 from tickwise.control.explain.job_explanations import JobExplanations
+from tickwise.control.explain.output_explanations import OutputExplanations
 from tickwise.control.explain.run_explanations import UNFINISHED, RunExplanations
 from tickwise.control.times import written
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.ports.shared_state import SharedState
 from tickwise.ports.store import JobRow
 
 
 class ExplainService:
     """Explains jobs and runs."""
 
-    def __init__(self, context: ControlContext, declarations: EnvironmentDeclarations) -> None:
-        """`declarations` knows the environments of jobs."""
+    def __init__(
+        self,
+        context: ControlContext,
+        declarations: EnvironmentDeclarations,
+        membership: SharedState | None = None,
+    ) -> None:
+        """`declarations` knows the environments of jobs, `membership` the roles that are active."""
         self._context = context
         self._declarations = declarations
+        self._output = OutputExplanations(context, membership)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def run(self, who: Principal, run: UUID) -> Explanation:
@@ -33,7 +41,7 @@ class ExplainService:
         job = await self._context.store.jobs.get(who.namespace, row.job_id)
         runs = RunExplanations(self._context, who.within)
         standing = None if job is None else await JobExplanations(self._context, runs).standing(job)
-        found = await runs.explained(row, standing)
+        found = await self._output.told(await runs.explained(row, standing), row)
         return found if job is None or row.state not in UNFINISHED else await self._with_environment(found, job)
 
     @requires(Permission.RUNS_READ, by_labels=True)

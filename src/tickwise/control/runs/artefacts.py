@@ -9,7 +9,15 @@ from uuid import UUID
 
 from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_key, read_index
 from tickwise.domain.errors import NotFound
-from tickwise.ports.blobs import Blobs
+from tickwise.ports.blobs import Blobs, SignedDownloads
+
+
+class ArtefactContent(NamedTuple):
+    """An artefact, or where to get it."""
+
+    content: bytes
+    url: str | None = None
+    """A signed address in the store, in place of the content."""
 
 
 class RunArtefacts(NamedTuple):
@@ -44,9 +52,12 @@ async def index_of(blobs: Blobs, run: UUID, attempt: int) -> ArtefactIndex:
         return ArtefactIndex()
 
 
-async def artefact_content(blobs: Blobs, run: UUID, attempt: int, name: str) -> bytes:
-    """The content of one. Raises `NotFound`."""
+async def artefact_content(
+    blobs: Blobs, run: UUID, attempt: int, name: str, sign: SignedDownloads | None = None
+) -> ArtefactContent:
+    """The content of one; with `sign`, its address. Raises `NotFound`."""
     for number, artefact in enumerate(await artefacts_of(blobs, run, attempt)):
         if artefact.name == name:
-            return await blobs.get(artefact_key(run, attempt, number))
+            key = artefact_key(run, attempt, number)
+            return ArtefactContent(await blobs.get(key)) if sign is None else ArtefactContent(b"", await sign(key))
     raise NotFound(f"attempt {attempt} of the run has no artefact {name[:200]!r}")

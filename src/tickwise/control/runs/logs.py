@@ -1,6 +1,9 @@
 """Reading a log that may still be growing: chunks in key order are one text, addressed by byte offsets.
 
 logs/<run>/<attempt>/000000  000001  000002.last      offset 0 ───────────────────────► complete
+logs/<run>/<attempt>/whole.last                       the same in one blob, later, in an object store
+
+A part that the store has lost is told in its place by a line, so that what follows it is still read.
 
 A reader holds one part at a time (`PART_BYTES`), so a search over a log of any length has the memory of one.
 """
@@ -14,8 +17,9 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.control.runs.waiting_output import WaitingOutput
 from tickwise.domain.errors import NotFound
-from tickwise.ports.blobs import LOG_LAST, BlobInfo, Blobs, log_prefix
+from tickwise.ports.blobs import LOG_LAST, LOG_WHOLE, BlobInfo, Blobs, log_prefix
 
 PART_BYTES: Final = 1 << 20
 ESCAPES_MAX: Final = 500_000
@@ -37,6 +41,10 @@ class LogChunk(NamedTuple):
     """Nothing will follow after this part."""
     size: int = 0
     """Bytes that are there now."""
+    waiting: WaitingOutput | None = None
+    """The part that is not stored yet, of an attempt that is over."""
+    is_closed: bool = True
+    """The last part is stored."""
 
     @property
     def next_offset(self) -> int:
@@ -69,18 +77,34 @@ class LogHit(NamedTuple):
     """The end of the log, or its beginning, was reached."""
 
 
-class LogReader:
-    """The chunks of one attempt, listed once."""
+class StoredPart(NamedTuple):
+    """A chunk of a log, or the line that stands for one that is missing."""
 
-    def __init__(self, blobs: Blobs, chunks: Sequence[BlobInfo]) -> None:
+    key: str
+    size_bytes: int
+    notice: bytes = b""
+    """Of a missing one: the line itself."""
+
+
+class LogReader:
+    """The chunks of one attempt, listed once, and again when one of them has gone into a whole meanwhile."""
+
+    def __init__(self, blobs: Blobs, folder: str, chunks: Sequence[BlobInfo]) -> None:
         self._blobs = blobs
-        self._chunks = chunks
-        self._begins = [0, *accumulate(chunk.size_bytes for chunk in chunks)]
+        self._folder = folder
+        self._chunks: Sequence[StoredPart] = ()
+        self._begins = [0]
+        self._take(chunks)
+
+    def _take(self, chunks: Sequence[BlobInfo]) -> None:
+        self._chunks = parts_of(self._folder, chunks)
+        self._begins = [0, *accumulate(chunk.size_bytes for chunk in self._chunks)]
 
     @classmethod
     async def open(cls, blobs: Blobs, run: UUID, attempt: int) -> LogReader:
         """The log as it is now."""
-        return cls(blobs, sorted(await blobs.list(log_prefix(run, attempt))))
+        folder = log_prefix(run, attempt)
+        return cls(blobs, folder, await blobs.list(folder))
 
     @property
     def size(self) -> int:
@@ -95,17 +119,38 @@ class LogReader:
     async def read(self, offset: int, limit: int) -> bytes:
         """Up to `limit` bytes from `offset`; fewer where the log ends, or where retention took the rest."""
         content = bytearray()
-        place = max(0, bisect_right(self._begins, offset) - 1)
-        while place < len(self._chunks) and len(content) < limit:
+        while len(content) < limit:
             start = offset + len(content)
-            wanted = min(self._begins[place + 1] - start, limit - len(content))
-            try:
-                content += await self._blobs.get_range(self._chunks[place].key, start - self._begins[place], wanted)
-            except NotFound:
+            place = max(0, bisect_right(self._begins, start) - 1)
+            if place >= len(self._chunks):
+                break
+            piece = await self._piece(place, start, limit - len(content))
+            if piece is None:
                 # Retention took it between the listing and now: the rest is gone with it.
                 break
-            place += 1
+            content += piece
         return bytes(content)
+
+    async def _piece(self, place: int, start: int, limit: int) -> bytes | None:
+        """The content of one part from an offset on. None: it is gone, and no listing knows it any more."""
+        for is_known in (True, False):
+            chunk = self._chunks[place]
+            within, wanted = start - self._begins[place], min(self._begins[place + 1] - start, limit)
+            if chunk.notice:
+                return chunk.notice[within : within + wanted]
+            try:
+                return await self._blobs.get_range(chunk.key, within, wanted)
+            except NotFound:
+                listed = await self._blobs.list(self._folder) if is_known else ()
+            if any(info.key == chunk.key for info in listed):
+                return _filled(chunk, within, wanted)
+            if not any(info.key.endswith(LOG_WHOLE) for info in listed):
+                return None
+            self._take(listed)
+            place = max(0, bisect_right(self._begins, start) - 1)
+            if place >= len(self._chunks):
+                return None
+        return None
 
     async def find(self, search: LogSearch) -> tuple[int | None, int]:
         """The offset of the first hit, and where the search stopped. Raises nothing for a text that is not there."""
@@ -162,6 +207,32 @@ class LogReader:
             end = begin if begin <= first or b"\n" in content else min(end - 1, begin + needle - 1)
 
 
+def parts_of(folder: str, chunks: Sequence[BlobInfo]) -> Sequence[StoredPart]:
+    """The parts of a log in their order: the whole alone where it is there, and a line for each chunk that is missing
+    before a later one. Chunks are written in order, so the store has lost it."""
+    whole = [chunk for chunk in chunks if chunk.key == f"{folder}{LOG_WHOLE}"]
+    parts: list[StoredPart] = []
+    expected = 0
+    for chunk in whole or sorted(chunks):
+        name = chunk.key.rpartition("/")[2].removesuffix(LOG_LAST)
+        if name.isdigit():
+            number = int(name)
+            if number > expected:
+                lost = f"{folder}{expected:06d}" + (f" to {number - 1:06d}" if number - 1 > expected else "")
+                notice = f"[the store of outputs has lost {lost}: what stood here is missing]\n".encode()
+                parts.append(StoredPart(f"{folder}{expected:06d}", len(notice), notice))
+            expected = number + 1
+        parts.append(StoredPart(chunk.key, chunk.size_bytes))
+    return parts
+
+
+def _filled(chunk: StoredPart, begin: int, length: int) -> bytes:
+    """A filling for a part that is listed and cannot be had: as long as the part, so that offsets hold."""
+    notice = f"[the store of outputs lists {chunk.key} and does not have it]".encode()
+    end = min(begin + length, chunk.size_bytes)
+    return notice[begin:end].ljust(end - begin, b".")[: end - begin - 1] + b"\n" if end > begin else b""
+
+
 def hit_in(content: bytes, needle: bytes, *, last: bool = False) -> int | None:
     """The place of the first hit, or of the last one, as people read the output: escape sequences do not count."""
     lower = content.lower()
@@ -189,7 +260,7 @@ async def read_log(blobs: Blobs, run: UUID, attempt: int, *, offset: int, limit:
     reader = await LogReader.open(blobs, run, attempt)
     content = await reader.read(offset, limit)
     complete = (reader.is_closed or ended) and offset + len(content) >= reader.size
-    return LogChunk(attempt, offset, content, complete, reader.size)
+    return LogChunk(attempt, offset, content, complete, reader.size, is_closed=reader.is_closed)
 
 
 async def find_in_log(blobs: Blobs, run: UUID, attempt: int, search: LogSearch) -> LogHit:

@@ -13,11 +13,13 @@ from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
 from tickwise.control.jobs.confining import demand_of_job
-from tickwise.control.runs.artefacts import RunArtefacts, artefact_content, index_of
+from tickwise.control.runs.artefacts import ArtefactContent, RunArtefacts, artefact_content, index_of
 from tickwise.control.runs.cancels import cancel_run
+from tickwise.control.runs.log_search import OutputSearch, OutputSearched, OutputSearches
 from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
 from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
+from tickwise.control.runs.waiting_output import waiting_output
 from tickwise.control.visible_runs import visible_runs
 from tickwise.documents.definition import decode_definition
 from tickwise.documents.progress import RunProgress, read_progress
@@ -81,6 +83,7 @@ class RunService:
     def __init__(self, context: ControlContext) -> None:
         self._context = context
         self._settlements = Settlements(context)
+        self._output_searches = OutputSearches(context)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def get(self, who: Principal, run: UUID) -> RunDetails:
@@ -206,7 +209,11 @@ class RunService:
         row = await self._context.run(who, run)
         number = _attempt_of(row, attempt)
         ended = row.state in FINAL or number < row.attempt
-        return await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
+        chunk = await read_log(self._context.blobs, run, number, offset=offset, limit=limit, ended=ended)
+        if not ended or chunk.is_closed:
+            return chunk
+        waiting = await waiting_output(self._context, row, number, chunk.size)
+        return chunk if waiting is None else chunk._replace(waiting=waiting, complete=False)
 
     @requires(Permission.RUNS_READ, by_labels=True)
     async def find_in_log(self, who: Principal, run: UUID, search: LogSearch, *, attempt: int | None) -> LogHit:
@@ -219,16 +226,27 @@ class RunService:
         return await find_in_log(self._context.blobs, run, _attempt_of(row, attempt), search)
 
     @requires(Permission.RUNS_READ, by_labels=True)
+    async def search_outputs(self, who: Principal, query: RunQuery, search: OutputSearch) -> OutputSearched:
+        """The lines with a text in what the newest attempts of these runs wrote, newest run first, within the bounds of
+        the search. Raises `Forbidden` for a query about another namespace; `Invalid` for a text of several lines or of
+        none; `Busy` while others search."""
+        check_namespace(who, query.namespace)
+        if not search.text or "\n" in search.text:
+            raise Invalid("look for a text of one line", pointer="/find")
+        return await self._output_searches.search(replace(query, within=who.within), search)
+
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def artefacts(self, who: Principal, run: UUID, *, attempt: int | None) -> RunArtefacts:
         """The files that an attempt left; of the newest one if none is named. Raises `NotFound`."""
         number = _attempt_of(await self._context.run(who, run), attempt)
         return RunArtefacts(number, *await index_of(self._context.blobs, run, number))
 
     @requires(Permission.RUNS_READ, by_labels=True)
-    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> bytes:
-        """The content of a file that an attempt left; of the newest one if none is named. Raises `NotFound`."""
+    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> ArtefactContent:
+        """A file that an attempt left, or its address in the store; of the newest one if none is named. Raises
+        `NotFound`."""
         number = _attempt_of(await self._context.run(who, run), attempt)
-        return await artefact_content(self._context.blobs, run, number, name)
+        return await artefact_content(self._context.blobs, run, number, name, self._context.signed_downloads)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""

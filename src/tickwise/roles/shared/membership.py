@@ -48,6 +48,10 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Invariants that this pass could not look at."""
     clock_ahead_seconds: float | None = None
     """The lead of its machine's clock over the store's; None: not known."""
+    output_waiting_bytes: int = 0
+    """Of an executor: output on its disk that the object store does not have yet."""
+    output_failure: str = ""
+    """The reason why the object store did not take output the last time; empty: it did."""
 
 
 async def active_roles(shared_state: SharedState) -> list[RoleFacts]:

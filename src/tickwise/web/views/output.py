@@ -5,6 +5,7 @@ A page holds `LOG_BYTES` of it, a search and a download hold one part at a time:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from tickwise.control.runs.artefacts import RunArtefacts, attachment
 from tickwise.control.runs.logs import LogSearch
 from tickwise.control.runs.service import RunDetails, RunService
+from tickwise.domain.errors import Unavailable
 from tickwise.web import forms
 from tickwise.web.ansi import OutputLine, lines_of, marked
 from tickwise.web.page import WebPage
@@ -29,6 +31,9 @@ DOWNLOAD_BYTES: Final = 4 << 20
 OFFSET_MAX: Final = 1 << 40
 ATTEMPTS_MAX: Final = 1_000_000
 FIND_MAX: Final = 200
+READ_SECONDS: Final = 5.0
+"""The longest that a page waits for the store of outputs."""
+UNREADABLE: Final = "The store of outputs does not answer, so the output cannot be read now."
 SEE_OTHER: Final = 303
 
 
@@ -50,14 +55,43 @@ class Output(NamedTuple):
     searched: int | None
     """No hit was found up to here."""
     back: bool
+    waiting: str
+    """A sentence about output that is not stored yet; empty: all is."""
 
 
 async def output_of(visit: Visit, details: RunDetails) -> Output | None:
-    """A part of the output: around the line that is asked for, or the end. None: it was not tried yet."""
-    run_id, newest, said = details.row.run_id, details.row.attempt, visit.query
+    """A part of the output: around the line that is asked for, or the end. None: it was not tried yet. While the store
+    of outputs is away there are no lines, and a sentence says so: the rest of the page is worth seeing."""
+    newest, said = details.row.attempt, visit.query
     if newest == 0:
         return None
     attempt = forms.whole(said.get("attempt"), "attempt", 1, newest) or newest
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            return await _read(visit, details, attempt)
+    except (Unavailable, TimeoutError):
+        return _unreadable(attempt)
+
+
+def _unreadable(attempt: int) -> Output:
+    return Output(
+        attempt=attempt,
+        lines=[],
+        begin=0,
+        end=0,
+        size=0,
+        complete=False,
+        find="",
+        at=None,
+        after=0,
+        searched=None,
+        back=False,
+        waiting=UNREADABLE,
+    )
+
+
+async def _read(visit: Visit, details: RunDetails, attempt: int) -> Output:
+    run_id, said = details.row.run_id, visit.query
     at = forms.whole(said.get("at"), "at", 0, OFFSET_MAX)
     find = forms.text(said, "find", FIND_MAX) or ""
     runs = visit.control.runs
@@ -91,6 +125,7 @@ async def output_of(visit: Visit, details: RunDetails) -> Output | None:
         after=after,
         searched=forms.whole(said.get("searched"), "searched", 0, OFFSET_MAX),
         back=bool(said.get("back")),
+        waiting="" if chunk.waiting is None else chunk.waiting.sentence,
     )
 
 
@@ -98,7 +133,12 @@ async def artefacts_of_run(visit: Visit, details: RunDetails, output: Output | N
     """The files of the attempt whose output is shown. None: there are none, or the visitor may not see them."""
     if output is None or not visit.may(RunService.artefacts):
         return None
-    found = await visit.control.runs.artefacts(visit.who, details.row.run_id, attempt=output.attempt)
+    if output.waiting == UNREADABLE:
+        return None
+    try:
+        found = await visit.control.runs.artefacts(visit.who, details.row.run_id, attempt=output.attempt)
+    except Unavailable:
+        return None
     return found if found.artefacts or found.left_count else None
 
 
@@ -158,8 +198,14 @@ async def artefact_file(visit: Visit) -> Response:
     """A file that an attempt left: to be saved, never to be shown."""
     name = visit.request.path_params["artefact"]
     attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
-    content = await visit.control.runs.artefact(visit.who, visit.uuid("run_id", "run"), name, attempt=attempt)
-    return Response(content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream")
+    found = await visit.control.runs.artefact(visit.who, visit.uuid("run_id", "run"), name, attempt=attempt)
+    if found.url is not None:
+        return RedirectResponse(
+            found.url, SEE_OTHER, headers={"cache-control": "no-store", "referrer-policy": "no-referrer"}
+        )
+    return Response(
+        found.content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream"
+    )
 
 
 OUTPUT: Final = (

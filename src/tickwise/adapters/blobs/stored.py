@@ -1,45 +1,20 @@
-"""Scripts and outputs in a local folder or in memory, over obstore; an object store is one more address scheme."""
+"""`Blobs` over any store that obstore knows, and the view of them that an executor has."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import BaseError, NotFoundError, NotSupportedError
-from obstore.store import LocalStore, MemoryStore, ObjectStore
+from obstore.store import ObjectStore
 
 from tickwise.documents.artefacts import ARTEFACTS
-from tickwise.domain.errors import Bug, Misconfigured, NotFound, Unavailable
+from tickwise.domain.errors import Bug, NotFound, TickwiseError, Unavailable
 from tickwise.ports.blobs import LOGS, BlobInfo, Blobs, check_folder, check_key
 
 _Result = TypeVar("_Result")
-
-
-def open_blobs(url: str) -> StoredBlobs:
-    """The blobs at `file:///folder` or `memory://`. Raises `Misconfigured`; makes the folder if it is not there."""
-    parts = urlsplit(url)
-    if parts.scheme == "memory":
-        return StoredBlobs(MemoryStore())
-    if parts.scheme != "file":
-        raise Misconfigured(f"blobs_url must begin with `file:///` or `memory://`, not with `{parts.scheme}:`")
-    folder = Path(unquote(parts.path))
-    if parts.netloc not in ("", "localhost") or not folder.is_absolute():
-        raise Misconfigured("blobs_url must name a folder by its whole path, with three slashes: `file:///folder`")
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return StoredBlobs(LocalStore(folder, automatic_cleanup=True))
-    except (OSError, BaseError) as error:
-        raise Misconfigured(f"the folder {folder} of blobs_url cannot be used: {error}") from error
-
-
-def folder_of(url: str) -> Path | None:
-    """The folder of blobs at this address; None: they are in none of this machine."""
-    parts = urlsplit(url)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 class StoredBlobs:
@@ -75,7 +50,7 @@ class StoredBlobs:
             async for page in obstore.list(self._store, folder):
                 found += [BlobInfo(entry["path"], entry["size"], entry["last_modified"].timestamp()) for entry in page]
         except (BaseError, OSError) as error:
-            raise Unavailable(f"blob storage could not be listed: {error}") from error
+            raise self._failed("listed", error) from error
         return sorted(found)
 
     async def folders(self, prefix: str) -> Sequence[str]:
@@ -83,7 +58,7 @@ class StoredBlobs:
         try:
             found = await obstore.list_with_delimiter_async(self._store, folder)
         except (BaseError, OSError) as error:
-            raise Unavailable(f"blob storage could not be listed: {error}") from error
+            raise self._failed("listed", error) from error
         return sorted(path.rsplit("/", 1)[-1] for path in found["common_prefixes"])
 
     async def delete(self, keys: Sequence[str]) -> None:
@@ -96,12 +71,20 @@ class StoredBlobs:
     async def _try(self, key: str, call: Callable[[], Awaitable[_Result]]) -> _Result:
         try:
             return await call()
-        except (NotFoundError, FileNotFoundError):
-            raise NotFound(f"there is no blob {key}") from None
+        except (NotFoundError, FileNotFoundError) as error:
+            raise self._missing(key, error) from None
         except (NotSupportedError, ValueError) as error:
             raise Bug(f"blob storage does not take this: {error}") from error
         except (BaseError, OSError) as error:
-            raise Unavailable(f"blob storage could not be reached: {error}") from error
+            raise self._failed("reached", error) from error
+
+    def _missing(self, key: str, _error: Exception, /) -> TickwiseError:
+        """The error for a blob that is not there."""
+        return NotFound(f"there is no blob {key}")
+
+    def _failed(self, what: str, error: Exception, /) -> Unavailable:
+        """The error for a store that could not be `what`: reached, or listed."""
+        return Unavailable(f"blob storage could not be {what}: {error}")
 
 
 class OutputBlobs:

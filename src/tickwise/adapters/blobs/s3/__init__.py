@@ -1,0 +1,1 @@
+"""An S3 bucket as a store of blobs."""

@@ -1,0 +1,1 @@
+"""Blob storage, as the settings name it: opened, looked at, copied."""

@@ -1,0 +1,1 @@
+"""Scripts, outputs and artefacts in a real S3 server."""
