@@ -382,6 +382,23 @@ class AsyncCalls(AsyncFrame):
             },
         )
 
+    async def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = (await self.request("GET", "/auth/identity-keys")).body
+        return answer
+
+    async def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = (
+            await self.request(
+                "POST", "/auth/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+            )
+        ).body
+        return answer
+
     async def create_session_link(self) -> types.SessionLinkView:
         """A link that opens the pages in a browser of the server's machine, once, signed in as the key. For callers
         on the server's machine alone, and used there alone. The session ends with its key."""
@@ -702,23 +719,6 @@ class AsyncCalls(AsyncFrame):
     async def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = (await self.request("GET", "/executors")).body
-        return answer
-
-    async def list_identity_keys(self) -> list[types.IdentityKeyView]:
-        """The keys of identity tokens, for administrators of the installation."""
-        answer: list[types.IdentityKeyView] = (await self.request("GET", "/identity-keys")).body
-        return answer
-
-    async def rotate_identity_key(
-        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
-    ) -> types.IdentityKeyView:
-        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
-        tokens have read it."""
-        answer: types.IdentityKeyView = (
-            await self.request(
-                "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
-            )
-        ).body
         return answer
 
     async def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:

@@ -361,6 +361,21 @@ class Calls(Frame):
             },
         )
 
+    def list_identity_keys(self) -> list[types.IdentityKeyView]:
+        """The keys of identity tokens, for administrators of the installation."""
+        answer: list[types.IdentityKeyView] = self.request("GET", "/auth/identity-keys").body
+        return answer
+
+    def rotate_identity_key(
+        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
+    ) -> types.IdentityKeyView:
+        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
+        tokens have read it."""
+        answer: types.IdentityKeyView = self.request(
+            "POST", "/auth/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
+        ).body
+        return answer
+
     def create_session_link(self) -> types.SessionLinkView:
         """A link that opens the pages in a browser of the server's machine, once, signed in as the key. For callers
         on the server's machine alone, and used there alone. The session ends with its key."""
@@ -647,21 +662,6 @@ class Calls(Frame):
     def list_executors(self) -> list[types.ExecutorView]:
         """Active executors, and those gone within the last hour."""
         answer: list[types.ExecutorView] = self.request("GET", "/executors").body
-        return answer
-
-    def list_identity_keys(self) -> list[types.IdentityKeyView]:
-        """The keys of identity tokens, for administrators of the installation."""
-        answer: list[types.IdentityKeyView] = self.request("GET", "/identity-keys").body
-        return answer
-
-    def rotate_identity_key(
-        self, body: types.IdentityKeyRotation, *, idempotency_key: str | None = None
-    ) -> types.IdentityKeyView:
-        """Make another key for identity tokens. It is published now and signs 15 minutes later, when those who check
-        tokens have read it."""
-        answer: types.IdentityKeyView = self.request(
-            "POST", "/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
-        ).body
         return answer
 
     def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:

@@ -515,8 +515,8 @@ class CauseView(TypedDict):
     successor_not_started, successor_started, unknown, unknown_outcome, waiting_backoff, waiting_capacity,
     waiting_circuit, waiting_executors_busy, waiting_given_back, waiting_isolation, waiting_no_executor,
     waiting_not_offered, waiting_overlap, waiting_paused, waiting_priority, waiting_queue_held, waiting_quota,
-    waiting_rate, waiting_scheduler, waiting_slot, waiting_stopped, waiting_turn, will_be_deferred, will_be_skipped,
-    will_fire; new ones may come."""
+    waiting_rate, waiting_scheduler, waiting_secrets, waiting_slot, waiting_stopped, waiting_turn, will_be_deferred,
+    will_be_skipped, will_fire; new ones may come."""
     sentence: str
     data: dict[str, Any]
     """The facts of the sentence, for programs."""
@@ -1069,8 +1069,8 @@ class IdentityKeyRotation(TypedDict, total=False):
 class IdentityKeyView(TypedDict):
     """A published key."""
 
-    key_id: str
-    """`kid` of the tokens that it signs."""
+    kid: str
+    """Its name in the header of the tokens that it signs."""
     algorithm: Literal["EdDSA", "RS256"]
     created_at: str | None
     signs_at: str | None
