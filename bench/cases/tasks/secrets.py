@@ -22,7 +22,7 @@ from bench.work import jobs, store
 from tickwise.config import Settings
 from tickwise.domain.model import Lane
 from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
-from tickwise.domain.secrets.output_masking import MASK, MaskedStream, SecretForms, forms_of
+from tickwise.domain.secrets.output_masking import MASK, MaskedStream, ValueForms, forms_of
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, secret_context
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
@@ -77,7 +77,7 @@ async def masking(_: Rig) -> Round:
     pieces = output(values)
     base = [base64.b64encode(_random.randbytes(PIECE * 3 // 4)) for _ in range(4)]
     begin = process_time()
-    forms = SecretForms(values.values())
+    forms = ValueForms(values.values())
     MaskedStream(forms).feed(b"first\n")
     made = process_time() - begin
     more = {
@@ -89,7 +89,7 @@ async def masking(_: Rig) -> Round:
     return Round(_speed(forms, pieces), more)
 
 
-def _speed(forms: SecretForms, pieces: list[bytes], most: int = OUTPUT_BYTES) -> float:
+def _speed(forms: ValueForms, pieces: list[bytes], most: int = OUTPUT_BYTES) -> float:
     stream, done = MaskedStream(forms), 0
     begin = process_time()
     while done < most:
