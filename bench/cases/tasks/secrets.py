@@ -2,8 +2,8 @@
 
 MASK needs no server: three secrets (a token, a password with signs, a private key of 28 lines), and outputs of 64 KiB a
 piece, as a pipe gives them: log lines, with a secret in every thousandth. Beside it one `re` alternation of the same
-forms. SECRETS takes scripts that begin at once, in turn with and without three secrets of our own store, on a system
-that is not loaded: half of the difference of their starts is the question to the store.
+forms. SECRETS takes scripts that are due at a time, in turn with and without three secrets of our own store, on a
+system that is not loaded, from the due time to the first statement. The question to the store is asked before that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.work import jobs, store
 from tickwise.config import Settings
 from tickwise.domain.model import Lane
 from tickwise.domain.rules.confinement import Confinement, Isolation, needed_labels
-from tickwise.domain.secrets.output_masking import MASK, MaskedStream, SecretForms, forms_of
+from tickwise.domain.secrets.output_masking import MASK, MaskedStream, ValueForms, forms_of
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, secret_context
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
@@ -77,7 +77,7 @@ async def masking(_: Rig) -> Round:
     pieces = output(values)
     base = [base64.b64encode(_random.randbytes(PIECE * 3 // 4)) for _ in range(4)]
     begin = process_time()
-    forms = SecretForms(values.values())
+    forms = ValueForms(values.values())
     MaskedStream(forms).feed(b"first\n")
     made = process_time() - begin
     more = {
@@ -89,7 +89,7 @@ async def masking(_: Rig) -> Round:
     return Round(_speed(forms, pieces), more)
 
 
-def _speed(forms: SecretForms, pieces: list[bytes], most: int = OUTPUT_BYTES) -> float:
+def _speed(forms: ValueForms, pieces: list[bytes], most: int = OUTPUT_BYTES) -> float:
     stream, done = MaskedStream(forms), 0
     begin = process_time()
     while done < most:
@@ -116,19 +116,21 @@ async def alternation(_: Rig) -> Round:
 async def starting(rig: Rig) -> Round:
     """Milliseconds that three secrets add to the start of a script, at the median."""
     await rig.reset()
-    key = base64.b64encode(bytes(32)).decode()
+    key = base64.b64encode(_random.randbytes(32)).decode()
     settings = {"data_dir": f"{rig.folder}/secrets", "secrets_key": key}
     named = {f"S_{name.upper()}": f"secret:{name}" for name in secrets()}
-    async with rig.role("executor", **settings), store(rig) as opened:
+    count = 2 * (WARM_UP + PACED)
+    async with rig.role("scheduler", **settings), rig.role("executor", **settings), store(rig) as opened:
         await rig.until_executors(1)
         sealer = make_sealer(Settings(secrets_key=(key,)), rig.clock)
         for name, value in secrets().items():
             place = SecretPlace("default", name)
             sealed = await sealer.seal_parts(value, secret_context(place, 1))
             await opened.secrets.put(NewSecret(namespace="default", name=name, version=1, sealed=sealed, by="bench"))
-        for number in range(2 * (WARM_UP + PACED)):
-            await opened.jobs.add([_job(rig, named if number % 2 else {})])
-            await rig.until_ended(number + 1, 30)
+        begin = rig.clock.now() + 5.0
+        made = [_job(rig, named if number % 2 else {}, begin + PACE_SECONDS * number) for number in range(count)]
+        await opened.jobs.add(made)
+        await rig.until_ended(count, 120)
     connection = await rig.connect()
     rows = await connection.fetch(SQL["results"])
     await connection.close()
@@ -139,11 +141,11 @@ async def starting(rig: Rig) -> Round:
     return Round(secret - plain, {"without, p50 in ms": round(plain, 3), "with, p50 in ms": round(secret, 3)})
 
 
-def _job(rig: Rig, env: dict[str, str]) -> Any:
+def _job(rig: Rig, env: dict[str, str], due: float) -> Any:
     task = {"kind": "python", "source": TELLS, "env": env}
-    definition = json.dumps({"schedule_type": "IMMEDIATE", "task": task, "payload": {}, "isolation": Isolation.PROCESS})
+    definition = json.dumps({"schedule_type": "FUTURE", "task": task, "payload": {}, "isolation": Isolation.PROCESS})
     lane = Lane(requires=tuple(sorted(("task:python", *needed_labels(Confinement(Isolation.PROCESS))))))
-    (made,) = jobs(rig, 1, definitions=[definition])
+    (made,) = jobs(rig, 1, due=[due], definitions=[definition])
     return made._replace(task_kind="python", lane=lane)
 
 

@@ -85,9 +85,9 @@ from tickwise.wiring.outgoing.identity_issuer import make_issuer
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.provider import open_provider
 from tickwise.wiring.outgoing.secret_providers import further_providers
+from tickwise.wiring.outgoing.secrets import secret_providers
 from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
-from tickwise.wiring.secrets import secret_providers
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
 from tickwise.wiring.storage.opening import open_spool, open_storage, outputs_kept_seconds, signed_downloads

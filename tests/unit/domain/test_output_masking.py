@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.domain.secrets.output_masking import HEAD_BYTES, MaskedStream, SecretForms, forms_of, maskable
+from tickwise.domain.secrets.output_masking import HEAD_BYTES, MaskedStream, ValueForms, forms_of, maskable
 
 TOKEN = b"s3cr3t-Canary/42+x"
 SHAPES = {
@@ -42,7 +42,7 @@ def in_forms(value: bytes) -> list[bytes]:
     return [*found, json.dumps(text).encode(), json.dumps(text, ensure_ascii=False).encode(), repr(text).encode()]
 
 
-def streamed(forms: SecretForms, pieces: list[bytes]) -> bytes:
+def streamed(forms: ValueForms, pieces: list[bytes]) -> bytes:
     """The masked output of these pieces."""
     stream = MaskedStream(forms)
     return b"".join([*(stream.feed(piece) for piece in pieces), stream.end(is_cut=False)])
@@ -52,7 +52,7 @@ def streamed(forms: SecretForms, pieces: list[bytes]) -> bytes:
 def test_no_form_of_a_value_is_left_in_an_output_wherever_it_is_cut(name: str) -> None:
     """Into two pieces at each place, and into single bytes: the same output, and in it nothing of the value."""
     value = SHAPES[name]
-    forms = SecretForms([value])
+    forms = ValueForms([value])
     for form in in_forms(value):
         output = b"before " + form + b" after\n"
         whole = streamed(forms, [output])
@@ -68,13 +68,13 @@ def test_no_form_of_a_value_is_left_in_an_output_wherever_it_is_cut(name: str) -
 def test_lines_of_a_value_are_masked_each_by_itself() -> None:
     """As a program shows them that reads the value line by line. Short lines are not: they are of other texts, too."""
     value = b'{\n  "key": "4711-0815-abc",\n  "id": 7\n}\n'
-    assert b"> ***\n" == SecretForms([value]).masked(b'> "key": "4711-0815-abc",\n')
-    assert b"{\n}\n" == SecretForms([value]).masked(b"{\n}\n")
+    assert b"> ***\n" == ValueForms([value]).masked(b'> "key": "4711-0815-abc",\n')
+    assert b"{\n}\n" == ValueForms([value]).masked(b"{\n}\n")
 
 
 def test_the_value_inside_of_other_text_is_found_in_base64() -> None:
     """At each alignment, with text before and behind that shares its characters."""
-    forms = SecretForms([TOKEN])
+    forms = ValueForms([TOKEN])
     for before in range(9):
         for behind in range(4):
             encoded = base64.b64encode(b"x" * before + TOKEN + b"y" * behind)
@@ -85,13 +85,13 @@ def test_the_value_inside_of_other_text_is_found_in_base64() -> None:
 
 def test_several_values_are_masked_also_where_they_overlap() -> None:
     """All bytes of each are gone."""
-    forms = SecretForms([b"alpha-beta", b"beta-gamma"])
+    forms = ValueForms([b"alpha-beta", b"beta-gamma"])
     assert b"<***>" == forms.masked(b"<alpha-beta-gamma>")
 
 
 def test_a_line_without_a_value_is_given_out_at_once() -> None:
     """A reader who follows a run does not wait for the next line."""
-    stream = MaskedStream(SecretForms([TOKEN, SHAPES["lines"]]))
+    stream = MaskedStream(ValueForms([TOKEN, SHAPES["lines"]]))
     assert b"step 1\n" == stream.feed(b"step 1\n")
     assert b"step" == stream.feed(b"step")
     assert b" 2\n" == stream.feed(b" 2\n")
@@ -100,7 +100,7 @@ def test_a_line_without_a_value_is_given_out_at_once() -> None:
 def test_at_most_the_head_of_a_value_is_held_back() -> None:
     """The rest of a long one is masked as it comes."""
     value = SHAPES["long"] * 50
-    stream, found = MaskedStream(SecretForms([value])), b""
+    stream, found = MaskedStream(ValueForms([value])), b""
     for place in range(0, len(value), 1_000):
         found += stream.feed(value[place : place + 1_000])
         assert len(stream._held) <= HEAD_BYTES  # the bound that is promised
@@ -109,12 +109,12 @@ def test_at_most_the_head_of_a_value_is_held_back() -> None:
 
 def test_an_output_that_ends_within_a_value_ends_masked() -> None:
     """The task was killed while it wrote: the half of the value is not told either."""
-    stream = MaskedStream(SecretForms([TOKEN]))
+    stream = MaskedStream(ValueForms([TOKEN]))
     assert b"it is " == stream.feed(b"it is " + TOKEN[:12])
     assert b"***" == stream.rest()
     assert b"***" == stream.end()
     assert b"s3c" == stream.feed(b"s3c") + stream.end()
-    assert "status 500: ***" == SecretForms([TOKEN]).masked_text(f"status 500: {TOKEN[:12].decode()}")
+    assert "status 500: ***" == ValueForms([TOKEN]).masked_text(f"status 500: {TOKEN[:12].decode()}")
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,19 @@ def test_a_value_that_would_mask_everything_is_not_masked(value: bytes, reason: 
     told = maskable(value)
     assert told is not None
     assert reason in told
-    assert b"8080 abc ab true aaaaaaaa PassWord" == SecretForms([value]).masked(b"8080 abc ab true aaaaaaaa PassWord")
+    assert b"8080 abc ab true aaaaaaaa PassWord" == ValueForms([value]).masked(b"8080 abc ab true aaaaaaaa PassWord")
 
 
 @pytest.mark.parametrize("value", [b"hunter2", b"123456", b"pass", "äö".encode(), b"a1b2"])
 def test_a_value_of_four_bytes_is_masked(value: bytes) -> None:
     """If it is no word of ordinary outputs."""
     assert maskable(value) is None
-    assert b"=***=" == SecretForms([value]).masked(b"=" + value + b"=")
+    assert b"=***=" == ValueForms([value]).masked(b"=" + value + b"=")
 
 
 def test_a_result_stays_json() -> None:
     """Texts, names and numbers are masked each by itself; what holds no value is as it was."""
-    forms = SecretForms([b"4711-0815", b"123456"])
+    forms = ValueForms([b"4711-0815", b"123456"])
     assert {"***": ["***", "x***"], "n": "***"} == json.loads(
         forms.masked_json('{"4711-0815": ["4711-0815", "x4711-0815"], "n": 123456}')
     )
@@ -162,7 +162,7 @@ def test_a_result_stays_json() -> None:
 )
 def test_masking_is_that_of_all_occurrences_at_once(values: list[str], output: str, cuts: list[int]) -> None:
     """Every byte of each occurrence is masked, and no other one, however the output comes."""
-    forms = SecretForms([value.encode() for value in values])
+    forms = ValueForms([value.encode() for value in values])
     content = output.encode()
     known = [form for value in values for form in forms_of(value.encode())]
     covered = [False] * len(content)

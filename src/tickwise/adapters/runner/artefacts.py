@@ -25,7 +25,7 @@ from uuid import UUID
 from tickwise.adapters.runner.settings import ArtefactLimits
 from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_content, index_key
 from tickwise.domain.errors import Unavailable
-from tickwise.domain.secrets.output_masking import SecretForms
+from tickwise.domain.secrets.output_masking import ValueForms
 from tickwise.ports.blobs import Blobs
 
 MAX_ENTRIES: Final = 20_000
@@ -204,7 +204,7 @@ class ArtefactKeeper:
     """Stores the artefacts of one attempt."""
 
     def __init__(
-        self, blobs: Blobs, run_id: UUID, attempt: int, in_thread: InThread, forms: SecretForms | None = None
+        self, blobs: Blobs, run_id: UUID, attempt: int, in_thread: InThread, forms: ValueForms | None = None
     ) -> None:
         """`forms`: of secrets, which no name of a file may hold."""
         self._blobs = blobs

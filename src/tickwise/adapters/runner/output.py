@@ -16,7 +16,7 @@ from uuid import UUID
 
 from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
-from tickwise.domain.secrets.output_masking import MaskedStream, SecretForms
+from tickwise.domain.secrets.output_masking import MaskedStream, ValueForms
 from tickwise.ports.blobs import Blobs, SpoolFull, log_chunk_key
 from tickwise.ports.clock import Clock
 
@@ -50,7 +50,7 @@ class OutputSink:
         attempt: int,
         *,
         limit_bytes: int,
-        forms: SecretForms | None = None,
+        forms: ValueForms | None = None,
     ) -> None:
         """`forms`: of the secrets that are masked in it."""
         self._blobs = blobs

@@ -15,7 +15,7 @@ from typing import Final
 
 from tickwise.adapters.runner.identity_file import hidden_texts
 from tickwise.domain.errors import Invalid
-from tickwise.domain.secrets.output_masking import SecretForms, maskable
+from tickwise.domain.secrets.output_masking import ValueForms, maskable
 from tickwise.domain.secrets.references import Injection, SecretReference, read_reference
 from tickwise.ports.runner import Assignment, Ending
 
@@ -81,10 +81,10 @@ def _reference(text: str) -> SecretReference | None:
         return None
 
 
-def forms_for(assignment: Assignment) -> SecretForms | None:
+def forms_for(assignment: Assignment) -> ValueForms | None:
     """The forms of its secrets and of its identity token; None: it has none."""
     hidden = (*assignment.secrets.values(), *hidden_texts(assignment))
-    return SecretForms(hidden) if hidden else None
+    return ValueForms(hidden) if hidden else None
 
 
 def notes_on(assignment: Assignment) -> str:
@@ -97,7 +97,7 @@ def notes_on(assignment: Assignment) -> str:
     return "".join(lines)
 
 
-def masked_ending(ending: Ending, forms: SecretForms | None) -> Ending:
+def masked_ending(ending: Ending, forms: ValueForms | None) -> Ending:
     """An ending without the values of secrets."""
     if forms is None:
         return ending

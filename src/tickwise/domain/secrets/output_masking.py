@@ -226,7 +226,7 @@ class _Going(NamedTuple):
     """Bytes of the form."""
 
 
-class SecretForms:
+class ValueForms:
     """The forms of all secrets of one attempt."""
 
     def __init__(self, values: Iterable[bytes]) -> None:
@@ -345,7 +345,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 class MaskedStream:
     """One output."""
 
-    def __init__(self, forms: SecretForms) -> None:
+    def __init__(self, forms: ValueForms) -> None:
         self._forms = forms
         self._held = b""
         """Of what came: its end, as long as it may be the start of a value."""

@@ -15,7 +15,7 @@ from tickwise.ports.runner import Assignment
 
 
 def with_secret_fields(assignment: Assignment) -> Assignment:
-    """The same assignment, with the secrets of `sign`, `oauth` and `tls` themselves. Raises `TemplateValueError`, which
+    """An assignment with the secrets of `sign`, `oauth` and `tls` in the place of their references. Raises `TemplateValueError`, which
     names a reference and never a value."""
     task, known = assignment.task, assignment.secrets
     if not known:
