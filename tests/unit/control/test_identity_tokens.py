@@ -154,7 +154,7 @@ async def test_the_documents_are_there_for_anybody_and_keys_for_administrators()
         assert [key["kid"], rotated.json()["kid"]] == [each["kid"] for each in listed]
         await made.key("a-developer-key-of-32-characters-or-more", "jobs:write", "namespaces:admin")
         bearer = {"Authorization": "Bearer a-developer-key-of-32-characters-or-more"}
-        for method, path in (("GET", f"{API}/auth/identity-keys"), ("POST", f"{API}/identity-keys:rotate")):
+        for method, path in (("GET", f"{API}/auth/identity-keys"), ("POST", f"{API}/auth/identity-keys:rotate")):
             refused = await made.client.request(method, path, headers=bearer, json={} if method == "POST" else None)
             assert 403 == refused.status_code, refused.text
 

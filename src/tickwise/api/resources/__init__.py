@@ -10,7 +10,6 @@ from tickwise.api.resources.errors import ERRORS
 from tickwise.api.resources.events import EVENTS
 from tickwise.api.resources.explain import EXPLAIN
 from tickwise.api.resources.factors.factors import FACTORS
-from tickwise.api.resources.identity import IDENTITY
 from tickwise.api.resources.job_moves import JOB_MOVES
 from tickwise.api.resources.jobs import JOBS
 from tickwise.api.resources.keys import KEYS
@@ -31,6 +30,7 @@ from tickwise.api.resources.roles import ROLES
 from tickwise.api.resources.runs import RUNS
 from tickwise.api.resources.saved_views import SAVED_VIEWS
 from tickwise.api.resources.schedules import SCHEDULES
+from tickwise.api.resources.secrets.identity_tokens import IDENTITY
 from tickwise.api.resources.secrets.secrets import SECRETS
 from tickwise.api.resources.sso.identities import IDENTITIES
 from tickwise.api.resources.sso.providers import PROVIDERS

@@ -9,12 +9,26 @@ CREATE TABLE tickwise.identity_keys (
   sealed     bytea NOT NULL
 );
 
--- An executor's own role reads the keys and adds none. The rights of roles that are there: those that read lanes_held.
-ALTER FUNCTION tickwise.grant_executor(name) RENAME TO grant_executor_0043;
-CREATE FUNCTION tickwise.grant_executor(grantee name) RETURNS void LANGUAGE plpgsql AS $$
+-- The rights of an executor's own role are those of 0043, and to read the keys: it adds none.
+CREATE OR REPLACE FUNCTION tickwise.grant_executor(grantee name) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM tickwise.grant_executor_0043(grantee);
-  EXECUTE format('GRANT SELECT ON tickwise.identity_keys TO %I', grantee);
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA tickwise FROM %I', grantee);
+  EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA tickwise FROM %I', grantee);
+  EXECUTE format('GRANT USAGE ON SCHEMA tickwise TO %I', grantee);
+  EXECUTE format('GRANT SELECT ON tickwise.alembic_version, tickwise.schema_version, tickwise.cluster, tickwise.jobs, tickwise.lanes, '
+                 'tickwise.queues_held, tickwise.lanes_held, tickwise.runs_shown, tickwise.run_quotas, '
+                 'tickwise.stops_of_lanes, tickwise.stops_of_jobs, tickwise.results_applied, '
+                 'tickwise.environments_wanted, tickwise.sandboxed_namespaces, tickwise.secrets_sealed, '
+                 'tickwise.identity_keys TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (failed_at, reason, detail, executor) ON tickwise.environments TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (told) ON tickwise.holds, tickwise.stops TO %I', grantee);
+  EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tickwise.runs, tickwise.attempts, tickwise.executors, '
+                 'tickwise.cancel_requests, tickwise.limits, tickwise.rates, tickwise.follows, tickwise.board TO %I', grantee);
+  EXECUTE format('GRANT SELECT, INSERT ON tickwise.history, tickwise.tallies_new, tickwise.incidents TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (differed) ON tickwise.epochs TO %I', grantee);
+  -- Any process may tidy what processes tell each other, and the pace of requests that have ended.
+  EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tickwise.paces TO %I', grantee);
+  EXECUTE format('GRANT USAGE ON SEQUENCE tickwise.fence, tickwise.places TO %I', grantee);
 END $$;
 
 DO $$
