@@ -27,8 +27,6 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
-from tickwise.control.people.password_check import PasswordSignIn
-from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
 from tickwise.ports.broker import Broker
@@ -117,12 +115,11 @@ async def world(
     membership: SharedState | None = None,
     address: str = "127.0.0.1",
     settings: Sequence[SettingInForce] = (),
-    sso: SsoConfig | None = None,
-    password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
     it. `address` is the client's. An answer that is not as the API describes it fails the test that asked for it."""
+    own = {name: options.pop(name) for name in ("sso", "password_sign_in") if name in options}
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -150,8 +147,7 @@ async def world(
             scripts=ScriptChecker(),
             live=LiveOptions(telemetry=metrics),
             settings=settings,
-            sso=sso,
-            password_sign_in=password_sign_in,
+            **own,
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)
@@ -172,9 +168,8 @@ async def world(
     )
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     transport = httpx2.ASGITransport(app=app, client=(address, 4711))
-    hooks = {"response": [check_answer]}
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://tickwise", headers=headers, event_hooks=hooks
+        transport=transport, base_url="http://tickwise", headers=headers, event_hooks={"response": [check_answer]}
     ) as client:
         yield World(control, store, client, bell, clock, app, metrics)
     await control.stop()

@@ -117,22 +117,18 @@ class Control:
         rules = StoredRules(context, calendars)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.presence = PresenceService(context, membership)
         self._begin_runs(context, check, submissions.declarations)
         self._begin_notices(context)
-        self._begin_observing(context)
+        self._begin_observing(context, membership, settings)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys = KeyService(context, keys, self.directory)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = People(
-            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
-            password_sign_in,
+        people = self._people = People(
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso, password_sign_in
         )  # fmt: skip
-        self._people, self.browsers, self.sso, self.identities = people, people.browsers, people.sso, people.identities
-        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+        self._begin_people(people)
         self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
-        self.cluster = ClusterService(context, membership, settings)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
@@ -161,7 +157,17 @@ class Control:
         self.alerts, self.notices = AlertService(context), NoticeService(context)
         self.link_actions = LinkActionService(context)
 
-    def _begin_observing(self, context: ControlContext) -> None:
+    def _begin_people(self, people: People) -> None:
+        self.browsers, self.sso, self.identities = people.browsers, people.sso, people.identities
+        self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
+
+    def _begin_observing(
+        self, context: ControlContext, membership: SharedState | None, settings: Sequence[SettingInForce]
+    ) -> None:
+        self.presence, self.cluster = (
+            PresenceService(context, membership),
+            ClusterService(context, membership, settings),
+        )
         self.analytics, self.anomalies = AnalyticsService(context), AnomalyService(context)
         self.objectives, self.status_pages = ObjectiveService(context), StatusPageService(context)
 

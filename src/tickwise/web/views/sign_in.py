@@ -124,7 +124,7 @@ def _kept(form: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def sentence(error: TickwiseError) -> str:
-    """What an error says, as a sentence."""
+    """The detail of an error, as a sentence."""
     return error.detail[:1].upper() + error.detail[1:] + "."
 
 
