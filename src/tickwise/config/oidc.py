@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from tickwise.config.facts import declared_field
 from tickwise.domain.accounts.role_mapping import read_role_mapping
 from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.domain.networks import is_loopback
-
-if TYPE_CHECKING:
-    from tickwise.config import Settings
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -113,8 +110,8 @@ class OidcSettings:
     )
 
 
-def check_oidc(settings: Settings, variables: Mapping[str, str]) -> None:
-    """Rules over several of these settings. `variables`: the name of each setting in the environment. Raises
+def check_oidc(settings: Any, variables: Mapping[str, str]) -> None:
+    """Check rules over several of these settings; `settings` has `public_url`, too. `variables`: the name of each setting in the environment. Raises
     `Misconfigured`."""
     if settings.oidc_issuer is None:
         if settings.password_sign_in == "off":

@@ -127,13 +127,12 @@ class Control:
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
-        self.jobs, self.cluster = JobService(context, changes), ClusterService(context, membership, settings)
+        self.jobs, self.identity = JobService(context, changes), IdentityService(issuer)
         self._begin_schedules(context, calendars)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
-        self.presence, self.identity = PresenceService(context, membership), IdentityService(issuer)
         self._begin_runs(context, check, submissions.declarations, membership)
         self._begin_notices(context)
-        self._begin_observing(context)
+        self._begin_observing(context, membership, settings)
         self._begin_access(context, keys)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         known = (
@@ -189,7 +188,13 @@ class Control:
         self.alerts, self.notices = AlertService(context), NoticeService(context)
         self.link_actions = LinkActionService(context)
 
-    def _begin_observing(self, context: ControlContext) -> None:
+    def _begin_observing(
+        self, context: ControlContext, membership: SharedState | None, settings: Sequence[SettingInForce]
+    ) -> None:
+        self.presence, self.cluster = (
+            PresenceService(context, membership),
+            ClusterService(context, membership, settings),
+        )
         self.analytics, self.anomalies = AnalyticsService(context), AnomalyService(context)
         self.objectives, self.status_pages = ObjectiveService(context), StatusPageService(context)
 

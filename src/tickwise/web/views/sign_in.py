@@ -120,7 +120,7 @@ def sign_in_form(
 
 
 def sentence(error: TickwiseError) -> str:
-    """What an error says, as a sentence."""
+    """The detail of an error, as a sentence."""
     return error.detail[:1].upper() + error.detail[1:] + "."
 
 

@@ -31,7 +31,7 @@ class WaysInView(msgspec.Struct, kw_only=True):
 
     providers: list[ProviderView]
     passwords: str
-    """Who signs in with a password: `on` (everybody that has one), `admins` or `off`."""
+    """The people that sign in with a password: `on` (everybody that has one), `admins` or `off`."""
 
 
 class LogoutTokenBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

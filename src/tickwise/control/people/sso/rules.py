@@ -11,7 +11,7 @@ from tickwise.ports.identity.oidc import IdentityProvider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRules:
-    """What the claims of a provider give."""
+    """The rules by which claims of a provider give names, e-mails and roles."""
 
     public_url: str
     """The address of the pages, without a slash at its end."""

@@ -69,7 +69,7 @@ class CompletedSignIn(NamedTuple):
     """The address of ours that the browser asked for."""
 
 
-class ProviderView(NamedTuple):
+class ProviderFacts(NamedTuple):
     """The provider, for people who have not signed in."""
 
     button: str
@@ -106,12 +106,12 @@ class SsoService:
         """The people that sign in with a password."""
 
     @property
-    def provider(self) -> ProviderView | None:
+    def provider(self) -> ProviderFacts | None:
         """The provider; None: there is none."""
         if self._config is None:
             return None
         provider, rules = self._config
-        return ProviderView(rules.button, provider.issuer, provider.away)
+        return ProviderFacts(rules.button, provider.issuer, provider.away)
 
     @requires_none("it is the way in: nothing is granted yet")
     async def begin(self, back: str, secret: str | None, origin: Origin) -> BegunSignIn:

@@ -9,6 +9,11 @@ INSERT INTO tickwise.browser_sessions (created, used, expires, ends, session_id,
 SELECT n.at, n.at, n.at + $7::float8 * interval '1 second', n.at + $8::float8 * interval '1 second', $1, $2, $3, $4, $5, $6
 FROM (SELECT tickwise.now() AS at) n ON CONFLICT (session_id) DO NOTHING
 
+-- name: provider_session_note
+-- Note the session at a provider that the browser session $1 came from. $2 issuer, $3 subject, $4 its session (NULL: unknown).
+INSERT INTO tickwise.provider_sessions (session_id, issuer, subject, session) VALUES ($1, $2, $3, $4)
+ON CONFLICT (session_id) DO NOTHING
+
 -- name: browser_sessions_forget
 -- Forget sessions of a person $1 or a key $2 that are over, and those beyond the $3 that were used last.
 DELETE FROM tickwise.browser_sessions WHERE (user_id = $1 OR key_id = $2) AND (

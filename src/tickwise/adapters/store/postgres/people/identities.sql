@@ -34,11 +34,6 @@ WHERE (SELECT count(*) FROM tickwise.sign_ins) < $5 ON CONFLICT (digest) DO UPDA
 -- Use a sign-in up. $1 digest.
 DELETE FROM tickwise.sign_ins WHERE digest = $1 RETURNING browser, back, expires > tickwise.now() AS is_good
 
--- name: provider_session_note
--- Note the session at a provider that the browser session $1 came from. $2 issuer, $3 subject, $4 its session (NULL: unknown).
-INSERT INTO tickwise.provider_sessions (session_id, issuer, subject, session) VALUES ($1, $2, $3, $4)
-ON CONFLICT (session_id) DO NOTHING
-
 -- name: logout_tokens_forget
 -- Forget used logout tokens that nobody can use again.
 DELETE FROM tickwise.logout_tokens WHERE expires <= tickwise.now()

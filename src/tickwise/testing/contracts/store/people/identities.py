@@ -56,7 +56,7 @@ class IdentitiesContract(StoreContract):
         return await store.users.add(new_user(make, f"user{make.identifier().hex[-6:]}"))
 
     async def test_an_identity_is_of_one_person(self, store: Store, make: Factory) -> None:
-        """The same again changes nothing, and is on record once; for another person it is refused."""
+        """A second link changes nothing, and is on record once; for another person it is refused."""
         one, other = await self.person(store, make), await self.person(store, make)
         for _ in range(2):
             await store.identities.link(ADA, one.user_id, audit=entry(AuditAction.IDENTITY_LINKED))
@@ -101,7 +101,7 @@ class IdentitiesContract(StoreContract):
         assert 1 == len(rows)
 
     async def test_a_sign_in_is_taken_once_and_in_its_time(self, store: Store) -> None:
-        """What is over is nobody's."""
+        """A sign-in that is over is nobody's."""
         for number, seconds in ((1, 600.0), (2, 600.0), (3, 5.0)):
             assert await store.identities.begin(transaction(number, seconds))
         assert TakenTransaction(b"browser", "/jobs?n=1") == await store.identities.take(digest(1))
