@@ -457,6 +457,13 @@ def test_a_job_without_a_schedule_runs_now_and_says_so(local: Local) -> None:
         assert note not in local.tickwise("run", "--shell", "true", *options).err
 
 
+def test_a_job_that_no_executor_can_take_waits_and_says_so(local: Local) -> None:
+    """What is said of its start agrees with the warning."""
+    ran = local.tickwise("run", "--shell", "true", "--now", "--queue", "nobodys")
+    assert (True, False) == ("It waits for an executor that can take it." in ran.out, "It runs now" in ran.out), ran
+    assert "its runs wait until one does" in ran.err
+
+
 def test_a_misspelt_setting_is_refused_before_anything_starts(local: Local) -> None:
     """With the nearest right name; exit code 6."""
     ran = local.tickwise_with("config", TICKWISE_DATABSE_URL="x")

@@ -1,7 +1,8 @@
 """P1: real tasks, each in a process of its own: shell commands, Python scripts cold and warm, and with an environment.
 
 Unless a value says sandboxed, tasks are plain processes (`isolation: process`). Sandboxes are measured where bubblewrap
-is installed and this machine can build one (`tickwise doctor`).
+is installed and this machine can build one (`tickwise doctor`). Plain commands and warm scripts run in prepared ones; a
+task with a folder of its own has a bubblewrap of its own, and so has a cold script.
 
 One executor at its defaults, which says as whom tasks run (`run_tasks_as`, by `TICKWISE_BENCH_RUN_TASKS_AS`; unset:
 where the executor is root, a user for each namespace). Every task is a row of history, as in all cases. Beside it, on
@@ -70,7 +71,9 @@ async def product(rig: Rig) -> Round:
             "environment": ({"kind": "python", "source": f"import tickle\n{source}", "requirements": "tickle"}, count),
         }
         sandboxed = {
-            "sandboxed shell": (SHELL, count // 4),
+            "sandboxed shell": (SHELL, count // 2),
+            "sandboxed warm": ({"kind": "python", "source": source}, count // 4),
+            "one bubblewrap each": ({**SHELL, "directory": folder}, count // 4),
             "sandboxed cold": ({"kind": "python", "source": source, "start": "cold"}, count // 8),
         }
         rates = {}
@@ -80,6 +83,9 @@ async def product(rig: Rig) -> Round:
             rates[name], more[f"cpu_us of {name}"] = await _rate(rig, task, number, settings, Isolation.SANDBOX)
         more |= {f"{name}/s": round(rate, 1) for name, rate in rates.items()}
         more |= await _overhead(rig, settings)
+        if sandbox_level(None).is_there:
+            found = await _overhead(rig, settings, Isolation.SANDBOX)
+            more |= {f"sandboxed {name}": value for name, value in found.items()}
     return Round(rates["shell"], more)
 
 
@@ -109,14 +115,16 @@ async def _rate(
     return count / (durable - outcome["first_start"]), spent.cost(used, count)["cpu_us_a_run"]
 
 
-async def _overhead(rig: Rig, settings: Mapping[str, str]) -> dict[str, float]:
+async def _overhead(
+    rig: Rig, settings: Mapping[str, str], isolation: Isolation = Isolation.PROCESS
+) -> dict[str, float]:
     """Milliseconds from the due time of a script to its first statement, on a system that is not loaded."""
     await rig.reset()
     begin = rig.clock.now() + 5.0
     due = [begin + PACE_SECONDS * number for number in range(WARM_UP + PACED)]
     async with rig.role("scheduler", **settings), rig.role("executor", **settings), store(rig) as opened:
         await rig.until_executors(1)
-        await opened.jobs.add(_jobs(rig, {"kind": "python", "source": TELLS}, len(due), due))
+        await opened.jobs.add(_jobs(rig, {"kind": "python", "source": TELLS}, len(due), due, isolation=isolation))
         await rig.until_ended(len(due), 120)
     await rig.outcome(len(due))
     connection = await rig.connect()
@@ -205,7 +213,10 @@ CASE = Case(
     checks=(
         Check("Python scripts a second, warm", "warm/s", 400, higher=True),
         Check("Python scripts a second, with an environment", "environment/s", 400, higher=True),
-        Check("sandboxed shell commands a second, one bubblewrap each", "sandboxed shell/s", 100, higher=True),
+        Check("sandboxed shell commands a second", "sandboxed shell/s", 300, higher=True),
+        Check("sandboxed shell commands a second, one bubblewrap each", "one bubblewrap each/s", 100, higher=True),
+        Check("sandboxed Python scripts a second, warm", "sandboxed warm/s", 150, higher=True),
         Check("start overhead of a script, p50 in ms", "overhead p50 in ms", 10.0),
+        Check("start overhead of a script in a sandbox, p50 in ms", "sandboxed overhead p50 in ms", 25.0),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -88,18 +89,18 @@ def create(session: Session, /, file: str, atomic: bool, **options: Any) -> int:
         return Exit.OK
     session.say(f"Job {session.short(created['job_id'])} {taken_in(created)}.")
     if not is_pending(created):
-        _say_when(session, str(created["job_id"]))
+        _say_when(session, str(created["job_id"]), created.get("warnings") or ())
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
 
 
-def _say_when(session: Session, job_id: str) -> None:
+def _say_when(session: Session, job_id: str, warnings: Sequence[str]) -> None:
     """Say when the job runs, to a caller that may look at it."""
     from tickwise.sdk.client import ProblemError
 
     try:
-        session.say(when_it_runs(session, session.client.job_get(job_id), job_id))
+        session.say(when_it_runs(session, session.client.job_get(job_id), job_id, warnings))
     except ProblemError as error:
         if error.status not in (403, 404):
             raise

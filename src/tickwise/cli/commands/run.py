@@ -203,7 +203,7 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
     if is_pending(created):
         session.say(f"Look at its result with: tickwise operations show {session.short(created['operation_id'])}")
     else:
-        session.say(when_it_runs(session, body, str(job_id)))
+        session.say(when_it_runs(session, body, str(job_id), created.get("warnings") or ()))
         isolated = confinement.isolation_words(session, str(job_id))
         if isolated is not None:
             session.say(isolated)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from tickwise.cli import moments
 from tickwise.cli.failures import safe
@@ -15,10 +15,17 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str) -> str:
-    """The sentence on when a new job runs. `body`: as it was sent, in the long form, or as it is answered."""
+UNSERVED: Final = "its runs wait until one "
+"""What every warning has that names a lack of executors (`roles/shared/served_queues.py`)."""
+
+
+def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str, warnings: Sequence[str] = ()) -> str:
+    """The sentence on when a new job runs. `body`: as it was sent, in the long form, or as it is answered. `warnings`:
+    those that came with the answer."""
     if body["schedule_type"] == "IMMEDIATE":
         reason = standstill(session, body, job_id)
+        if reason is None and any(UNSERVED in warning for warning in warnings):
+            return "It waits for an executor that can take it."
         return "It runs now." if reason is None else f"It waits: {reason}."
     if body["schedule_type"] == "ON_DEMAND":
         return f"It runs on request: tickwise jobs run-now {session.short(job_id)}"
