@@ -136,12 +136,6 @@ MEANINGS = {
     "namespace_not_closing": "The namespace is not closing. Close it, then remove it.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
-    "second_factor_required": "The password is right, and a second factor is to be shown: send `grant_type` "
-    "`second_factor` with the `challenge` of this problem and a `code`.",
-    "second_factor_wrong": "The code is wrong, or was used before. The same challenge takes the next one.",
-    "second_factor_over": "The second step has ended, by its time or by its attempts: sign in again.",
-    "second_factor_missing": "A role of the person requires a second factor, and there is none: sign in to the pages, "
-    "which lead to enrol one.",
     "second_factor_code": "The first code of an app is wrong.",
     "second_factor_needed": "A role requires a second factor, and this is the last one.",
     "factors_exhausted": "The person has as many second factors as one may have.",

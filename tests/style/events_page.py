@@ -330,6 +330,16 @@ MEANINGS = {
     "sign_in_failed": "A name or a password was wrong. `account` is the person's name, empty if there is no such "
     "person: a name that was typed may be a password. `address` is that of the client.",
     "signed_in": "A person signed in with a password.",
+    "second_factor_enrolled": "A person enrolled an app with codes or a passkey.",
+    "second_factor_not_opened": "The seed of an app cannot be decrypted: its key is not among those that are set. Its "
+    "codes work no more; recovery codes and passkeys do.",
+    "second_factor_wrong": "A code, a recovery code or a passkey was wrong, or was used before, after the right "
+    "password.",
+    "second_factors_reset": "An administrator removed the second factors of a person.",
+    "passkey_refused": "A passkey was shown that does not fit what was asked for; `reason` says in which way.",
+    "passkey_not_made": "A browser's answer to a registration is no passkey as it was asked for.",
+    "passkey_counter_fell": "The counter of a passkey fell: there may be a copy of it. It works no more. Ask the "
+    "person, and have them enrol another one.",
     "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
     "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",
     "plan_unreadable": "The time line left a job out whose schedule this version cannot read (`detail`).",

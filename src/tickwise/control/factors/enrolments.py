@@ -186,7 +186,7 @@ class Enrolments:
         try:
             made = passkeys.registered(answer.place, begun.challenge, answer.response)
         except PasskeyRefused as refusal:
-            logger.info("passkey_refused", user_id=str(row.user_id), reason=str(refusal), address=source.address)
+            logger.info("passkey_not_made", user_id=str(row.user_id), reason=str(refusal), address=source.address)
             raise Invalid(
                 "the browser's answer is not the passkey that was asked for", code="passkey_refused"
             ) from None
