@@ -147,7 +147,7 @@ async def test_jobs_run_over_it_from_request_to_result(server: ElasticMq, databa
                 assert 202 == answer.status_code, answer.text
 
             async def ended() -> list[Any] | None:
-                runs = (await client.get("/runs", params={"status": "SUCCESS", "limit": 50})).json()["items"]
+                runs = (await client.get("/runs", params={"status": "SUCCESS", "limit": 50})).json()
                 return runs if len(runs) == 20 else None
 
             await eventually(ended, within_seconds=90, what="all have run")
