@@ -232,12 +232,12 @@ class Calls(Frame):
             "task.stored",
             "user.added",
             "user.changed",
-            "user.identity_linked",
-            "user.identity_unlinked",
             "user.factor_enrolled",
             "user.factor_removed",
             "user.factor_renamed",
             "user.factors_reset",
+            "user.identity_linked",
+            "user.identity_unlinked",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
@@ -354,12 +354,12 @@ class Calls(Frame):
             "task.stored",
             "user.added",
             "user.changed",
-            "user.identity_linked",
-            "user.identity_unlinked",
             "user.factor_enrolled",
             "user.factor_removed",
             "user.factor_renamed",
             "user.factors_reset",
+            "user.identity_linked",
+            "user.identity_unlinked",
             "user.link_made",
             "user.link_used",
             "user.password_changed",
@@ -389,6 +389,14 @@ class Calls(Frame):
             },
         )
 
+    def start_device_sign_in(self, body: types.DeviceBody) -> types.DeviceView:
+        """Begin the sign-in of a terminal, which a person approves in a browser. Show `user_code` and
+        `verification_uri`, and ask `POST /auth/token` every `interval` seconds with `grant_type`
+        `urn:ietf:params:oauth:grant-type:device_code` and the `device_code`: `authorization_pending` until the
+        person has decided."""
+        answer: types.DeviceView = self.request("POST", "/auth/device", body=body).body
+        return answer
+
     def list_identity_keys(self) -> list[types.IdentityKeyView]:
         """The keys of identity tokens, for administrators of the installation."""
         answer: list[types.IdentityKeyView] = self.request("GET", "/auth/identity-keys").body
@@ -402,14 +410,6 @@ class Calls(Frame):
         answer: types.IdentityKeyView = self.request(
             "POST", "/auth/identity-keys:rotate", body=body, headers=given({"Idempotency-Key": idempotency_key})
         ).body
-        return answer
-
-    def start_device_sign_in(self, body: types.DeviceBody) -> types.DeviceView:
-        """Begin the sign-in of a terminal, which a person approves in a browser. Show `user_code` and
-        `verification_uri`, and ask `POST /auth/token` every `interval` seconds with `grant_type`
-        `urn:ietf:params:oauth:grant-type:device_code` and the `device_code`: `authorization_pending` until the
-        person has decided."""
-        answer: types.DeviceView = self.request("POST", "/auth/device", body=body).body
         return answer
 
     def create_session_link(self) -> types.SessionLinkView:
@@ -492,9 +492,9 @@ class Calls(Frame):
         """A token that works for ten minutes, for a password, a refresh token, a key, a terminal that a person
         approved, or the token of another issuer. Use it as `Authorization: Bearer`. A refresh token works once;
         shown again, it ends its session, because one of two has a stolen one. A person with a second factor gets the
-        problem `second_factor_required` for a right password, with a `challenge` that works for five minutes: send it
-        with `grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal gets
-        400 with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or
+        problem `second_factor_required` for a right password, with a `challenge` that works for five minutes: send
+        it with `grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal
+        gets 400 with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or
         `expired_token` when it gets none."""
         answer: types.TokenView = self.request("POST", "/auth/token", body=body).body
         return answer

@@ -734,13 +734,14 @@ class _ContainerTaskRequired(TypedDict):
 class ContainerTask(_ContainerTaskRequired, total=False):
     """`{"kind": "container", "image", "command", …}`: a program of an image, in a container."""
 
-    command: str | list[str] | None
+    command: str | None | list[str]
     """An array: the arguments of the entry point. A text: a script for the image's `/bin/sh`. Default: the image's
     own."""
     entrypoint: list[str] | None
     """The program with its first arguments, in the place of the image's entry point."""
     env: dict[str, str] | None
-    """Environment variables. Names that begin with `TICKWISE_` are reserved."""
+    """Environment variables. Names that begin with `TICKWISE_` are reserved. A value `secret:NAME` is that of a
+    secret, `secret-file:NAME` the path of a file that holds it."""
     working_dir: str | None
     """The current folder in the container. Default: the image's own."""
     user: str | None
@@ -1242,6 +1243,18 @@ class HttpTask(_HttpTaskRequired, total=False):
     """The beginning of the answer that is kept as output; the rest is read and dropped. Default: all of it."""
 
 
+class _IdentityBodyRequired(TypedDict):
+    subject: str
+    """The claim `sub`."""
+
+
+class IdentityBody(_IdentityBodyRequired, total=False):
+    """A person at a provider."""
+
+    issuer: str | None
+    """None: the provider of the settings."""
+
+
 class IdentityKeyRotation(TypedDict, total=False):
     """A rotation."""
 
@@ -1285,18 +1298,6 @@ class IdentityTokenView(TypedDict):
     """RS256, which all clouds take, or EdDSA, which is shorter and quicker."""
     subject: Literal["job", "run"]
     """run: `ns:NAME:job:KEY:run:ID`; job: `ns:NAME:job:KEY`, for those that match it as a whole."""
-
-
-class _IdentityBodyRequired(TypedDict):
-    subject: str
-    """The claim `sub`."""
-
-
-class IdentityBody(_IdentityBodyRequired, total=False):
-    """A person at a provider."""
-
-    issuer: str | None
-    """None: the provider of the settings."""
 
 
 class IdentityView(TypedDict):
@@ -3785,7 +3786,7 @@ class WaysInView(TypedDict):
 
     providers: list[ProviderView]
     passwords: str
-    """Who signs in with a password: `on` (everybody that has one), `admins` or `off`."""
+    """The people that sign in with a password: `on` (everybody that has one), `admins` or `off`."""
 
 
 class _WeeklyBodyRequired(TypedDict):

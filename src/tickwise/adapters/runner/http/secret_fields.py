@@ -15,8 +15,8 @@ from tickwise.ports.runner import Assignment
 
 
 def with_secret_fields(assignment: Assignment) -> Assignment:
-    """An assignment with the secrets of `sign`, `oauth` and `tls` in the place of their references. Raises `TemplateValueError`, which
-    names a reference and never a value."""
+    """An assignment with the secrets of `sign`, `oauth` and `tls` in the place of their references. Raises
+    `TemplateValueError`, which names a reference and never a value."""
     task, known = assignment.task, assignment.secrets
     if not known:
         return assignment
