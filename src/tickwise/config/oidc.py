@@ -111,8 +111,8 @@ class OidcSettings:
 
 
 def check_oidc(settings: Any, variables: Mapping[str, str]) -> None:
-    """Check rules over several of these settings; `settings` has `public_url`, too. `variables`: the name of each setting in the environment. Raises
-    `Misconfigured`."""
+    """Check rules over several of these settings, with `public_url`. `variables`: the name of each setting in the
+    environment. Raises `Misconfigured`."""
     if settings.oidc_issuer is None:
         if settings.password_sign_in == "off":
             raise Misconfigured(

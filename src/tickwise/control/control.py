@@ -121,26 +121,23 @@ class Control:
         self._begin_notices(context)
         self._begin_observing(context, membership, settings)
         self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
-        self.namespaces = NamespaceService(context, context.store.namespaces)
-        self.keys = KeyService(context, keys, self.directory)
+        self.keys, self.namespaces = (
+            KeyService(context, keys, self.directory),
+            NamespaceService(context, context.store.namespaces),
+        )
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
-        people = self._people = People(
-            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso, password_sign_in
+        self._people = People(
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
+            password_sign_in,
         )  # fmt: skip
-        self._begin_people(people)
-        self.credentials = Credentials(context, keys, people.callers.of_digest, forms, breaker)
+        self._begin_people(self._people)
+        self.credentials = Credentials(context, keys, self._people.callers.of_digest, forms, breaker)
         reads: PendingReads | None = None
         if broker is not None and breaker is not None:
             ingest = self._ingest = BufferedIngest(
-                context,
-                composer=composer,
-                changes=changes,
-                breaker=breaker,
-                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room),
-                broker=broker,
-                signer=signer,
-                shared_state=shared_state,
-            )
+                context, composer=composer, changes=changes, breaker=breaker, broker=broker, signer=signer,
+                sender=Sender(broker, REQUESTS, context.clock, room=submissions.room), shared_state=shared_state,
+            )  # fmt: skip
             reads = PendingReads(context, ingest=ingest, breaker=breaker)
         self.requests = RequestService(context, submissions, changes, self._ingest)
         self.buffered = BufferedService(context, reads)
