@@ -123,8 +123,7 @@ async def world(
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
-    bell = Bell()
-    metrics = Metrics()
+    bell, metrics = Bell(), Metrics()
     with cheap_passwords():
         control = Control(
             ControlContext(

@@ -3333,7 +3333,7 @@ class WaysInView(TypedDict):
 
     providers: list[ProviderView]
     passwords: str
-    """Who signs in with a password: `on` (everybody that has one), `admins` or `off`."""
+    """The people that sign in with a password: `on` (everybody that has one), `admins` or `off`."""
 
 
 class _WeeklyBodyRequired(TypedDict):
