@@ -18,7 +18,7 @@ from tickwise.control.environments.declarations import EnvironmentDeclarations
 from tickwise.control.explain.service import ExplainService
 from tickwise.control.factors.assembly import SecondFactors
 from tickwise.control.federations.service import FederationService
-from tickwise.control.identity.service import IdentityService
+from tickwise.control.identity.service import IdentityKeyService
 from tickwise.control.jobs.changes import JobChanges
 from tickwise.control.jobs.composer import JobComposer
 from tickwise.control.jobs.presence import PresenceService
@@ -127,7 +127,7 @@ class Control:
         breaker = None if broker is None else StoreCircuitBreaker(context.clock)
         changes = JobChanges(context, composer, submissions)
         self._ingest: BufferedIngest | None = None
-        self.jobs, self.identity = JobService(context, changes), IdentityService(issuer)
+        self.jobs, self.identity = JobService(context, changes), IdentityKeyService(issuer)
         self._begin_schedules(context, calendars)
         self.bulk, self.live = OperationService(context), LiveService(context, live)
         self._begin_runs(context, check, submissions.declarations, membership)

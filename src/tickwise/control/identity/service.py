@@ -31,7 +31,7 @@ CLAIMS: Final = (
 logger = structlog.get_logger("tickwise.identity")
 
 
-class IdentityService:
+class IdentityKeyService:
     """Tells who signs, and makes other keys."""
 
     def __init__(self, issuer: TokenIssuer | None) -> None:

@@ -11,7 +11,7 @@ from tickwise.api.endpoint import Call, Endpoint, Reply, answer
 from tickwise.api.reading import decode, field_names
 from tickwise.api.resources.auth import KeySetView
 from tickwise.api.wire import API, Instant, time_or_none
-from tickwise.control.identity.service import KEY_SET_PATH, IdentityService
+from tickwise.control.identity.service import KEY_SET_PATH, IdentityKeyService
 from tickwise.domain.accounts.identity_tokens import TokenAlgorithm
 from tickwise.ports.identity.tokens import IdentityKey
 
@@ -104,13 +104,13 @@ IDENTITY: Final = (
         handler=key_set_get, answers=(KeySetView,), refuses=(404, 503), answer_headers=("Cache-Control",),
     ),
     Endpoint(
-        method="GET", path=f"{API}/auth/identity-keys", control=IdentityService.keys, name="listIdentityKeys",
+        method="GET", path=f"{API}/auth/identity-keys", control=IdentityKeyService.keys, name="listIdentityKeys",
         tag="auth",
         summary="The keys of identity tokens, for administrators of the installation.",
         handler=keys_list, answers=(list[IdentityKeyView],),
     ),
     Endpoint(
-        method="POST", path=f"{API}/auth/identity-keys:rotate", control=IdentityService.rotate,
+        method="POST", path=f"{API}/auth/identity-keys:rotate", control=IdentityKeyService.rotate,
         name="rotateIdentityKey", tag="auth", status=201,
         summary="Make another key for identity tokens.",
         description="It is published now and signs 15 minutes later, when those who check tokens have read it.",
