@@ -127,6 +127,8 @@ MEANINGS = {
     "task_missing": "The job has no task, and no active executor offers a function of its name. Send a `task`.",
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
+    "identity_issuer_missing": "Identity tokens need the public address of this installation as their issuer: set "
+    "`identity_issuer` or `public_url` ([access without keys](../how-to/cloud-access-without-keys.md)).",
     "identity_taken": "The identity at the provider belongs to another user. Take it away there first.",
     "last_administrator": "The installation would have no administrator any more. Make another one first.",
     "namespace_closing": "The namespace is closing, or was removed, and takes nothing new. Open it again, or use "

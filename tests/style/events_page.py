@@ -185,6 +185,8 @@ MEANINGS = {
     "report it.",
     "kafka_trouble": "An error of Kafka's client library, logged once each. The library goes on by itself.",
     "kafka_well_again": "The error logged as `kafka_trouble` is over.",
+    "sqs_trouble": "SQS refuses, is away, or lost a queue: `detail`. Logged once for each `kind`; it is tried again.",
+    "sqs_well_again": "SQS answers again: what was logged as `sqs_trouble` is over.",
     "device_decided": "A person approved or denied the sign-in of a terminal, which asked from `asked_from`.",
     "federation_made": "A federation was made: tokens of the `issuer` are taken from now on.",
     "federation_removed": "A federation was removed: its tokens are taken no more.",

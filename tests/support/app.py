@@ -30,8 +30,6 @@ from tickwise.control.control import Control
 from tickwise.control.keys.secrets import admit_setting, secret_digest
 from tickwise.control.live.service import LiveOptions
 from tickwise.control.people import passwords
-from tickwise.control.people.password_check import PasswordSignIn
-from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
@@ -39,7 +37,6 @@ from tickwise.ports.broker import Broker
 from tickwise.ports.calendars import CalendarReader
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NewKey
-from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.identity.tokens import TokenIssuer
 from tickwise.ports.sealing import EnvelopeSealer
@@ -149,14 +146,10 @@ async def world(
     issuer: Callable[[MemoryStore, Clock], TokenIssuer] | None = None,
     second_factor: FactorPolicy | None = None,
     sealer: EnvelopeSealer | None = None,
-    verifier: AssertionVerifier | None = None,
-    sso: SsoConfig | None = None,
-    password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     **options: Any,
 ) -> AsyncIterator[World]:
     """A control and an API that are started, and a client that holds an admin key. With a broker, requests go through
-    it. `address` is the client's, `issuer` makes that of identity tokens. An answer that is
-    not as the API describes it fails the test that asked for it."""
+    it. `address` is the client's. An answer that is not as the API describes it fails the test that asked for it."""
     clock = clock or SystemClock()
     store = store or MemoryStore(clock)
     await store.open()
@@ -186,9 +179,7 @@ async def world(
             second_factor=second_factor,
             settings=settings,
             issuer=(issuer or usual_issuer)(store, clock),
-            verifier=verifier,
-            sso=sso,
-            password_sign_in=password_sign_in,
+            **{name: options.pop(name) for name in ("verifier", "sso", "password_sign_in") if name in options},
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -835,7 +835,7 @@ class DiscardBody(TypedDict, total=False):
 
 
 class DiscoveryView(TypedDict):
-    """How the tokens of this issuer are checked (OpenID Connect Discovery 1.0)."""
+    """The description of this issuer, by which its tokens are checked (OpenID Connect Discovery 1.0)."""
 
     issuer: str
     jwks_uri: str

@@ -22,17 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tickwise.config.blobs import BlobSettings
-from tickwise.config.containers import ContainerSettings
 from tickwise.config.described import Described, Setting, allowed, shown_value
-from tickwise.config.factors import FactorSettings
 from tickwise.config.facts import check_value, declared_field
 from tickwise.config.files import PREFIX, SettingSource, nearest, setting_files, values_of_file
-from tickwise.config.identity import IdentitySettings
-from tickwise.config.machines import MachineSettings
-from tickwise.config.oidc import OidcSettings, check_oidc
-from tickwise.config.scripts import ScriptSettings
-from tickwise.config.secrets import SecretSettings
+from tickwise.config.groups import KeptSettings, SignInSettings, TaskSettings
+from tickwise.config.oidc import check_oidc
 from tickwise.config.values import KINDS
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.rules.capacities import read_resources, read_size
@@ -70,16 +64,7 @@ def default_data_dir() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(
-    BlobSettings,
-    ScriptSettings,
-    SecretSettings,
-    IdentitySettings,
-    OidcSettings,
-    FactorSettings,
-    MachineSettings,
-    ContainerSettings,
-):
+class Settings(TaskSettings, KeptSettings, SignInSettings):
     """The settings in force. Made by `load`; in tests also by hand, `Settings(lease_seconds=1)`."""
 
     # ------------------------------------------------------------------ where things are

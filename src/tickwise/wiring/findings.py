@@ -73,7 +73,7 @@ async def _broker(url: str, store: Any) -> DoctorFinding:
 
 
 async def _inspected(url: str) -> Any:
-    """What `inspect_topics` or `inspect_queues` says."""
+    """The answer of `inspect_topics` or `inspect_queues`."""
     if is_sqs(url):
         from tickwise.adapters.broker.sqs.inspection import inspect_queues
 

@@ -33,7 +33,7 @@ from tickwise.domain.accounts.identity_tokens import (
     checked_audience,
     subject_of,
 )
-from tickwise.domain.errors import Invalid, NotOpened, SealingUnavailable, StoreUnavailable
+from tickwise.domain.errors import Invalid, NotOpened, SealingKeyUnset, StoreUnavailable
 from tickwise.ports.identity.tokens import IdentityKey, SignedToken, TokenFault
 from tickwise.testing.clock import ShiftedClock
 
@@ -313,7 +313,7 @@ async def test_without_the_key_of_the_installation_nothing_is_made_or_signed() -
     fault = await bare.sign(facts())
     assert isinstance(fault, TokenFault)
     assert "cannot be signed" in fault.detail
-    with pytest.raises(SealingUnavailable):
+    with pytest.raises(SealingKeyUnset):
         await bare.make_ready(EDDSA)
 
 

@@ -26,9 +26,9 @@ def check(task: dict[str, Any]) -> Any:
     return KINDS[task["kind"]].check(task)
 
 
-def test_the_built_in_kinds_are_these_four() -> None:
+def test_the_built_in_kinds_are_these_five() -> None:
     """Others come as plugins."""
-    assert set(KINDS) == {"function", "python", "shell", "http"}
+    assert set(KINDS) == {"function", "python", "shell", "http", "container"}
 
 
 @pytest.mark.parametrize(

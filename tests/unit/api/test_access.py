@@ -125,9 +125,15 @@ async def test_every_route_that_is_served_declares_itself(here: World) -> None:
     assert declared | own | heads == served
     assert {endpoint.path for endpoint in RESOURCES if endpoint.is_open} == WAYS_IN | OPEN_ROUTES
     assert {endpoint.name for endpoint in RESOURCES if endpoint.signed_in} == {
+        "beginSecondFactor",
         "changePassword",
+        "confirmSecondFactor",
+        "createRecoveryCodes",
         "createSessionLink",
         "endSessions",
+        "listSecondFactors",
+        "removeSecondFactor",
+        "renameSecondFactor",
         "rotateKey",
         "whoAmI",
     }

@@ -19,6 +19,7 @@ from tests.unit.api.rig import create, get, put, stored
 from tests.unit.api.test_refusals import WHEN, post, problem
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.calls.reasons import CALL_REASONS
+from tickwise.adapters.runner.containers import CONTAINER_REASONS
 from tickwise.adapters.store.memory.definitions import Jobs
 from tickwise.adapters.store.memory.store import MemoryStore
 from tickwise.control.jobs.policies import doubtful
@@ -234,7 +235,7 @@ async def test_what_waits_asks_anew_if_its_rate_is_another_one(
         (
             {"retry": {"on": {"reason": {"nonsense": "retry"}}}},
             "/retry/on/reason/nonsense",
-            "there are address_refused, cpu_limit, ",
+            "there are address_refused, command_missing, ",
         ),
         ({"retry": {"on": {"reason": {"retry_deadline": "fail"}}}}, "/retry/on/reason/retry_deadline", "no failure"),
         ({"retry": {"backoff": "linear", "factor": 3}}, "/retry/factor", "says nothing of backoff linear"),
@@ -292,7 +293,8 @@ def test_the_reasons_of_our_kinds_are_known() -> None:
     check = TaskCheck({kind.name: kind for kind in builtin_kinds()})
     for name in ("function", "http", "python", "shell"):
         reasons = check.rules_of(name).reasons
-        assert reasons == {"python": ENVIRONMENT_REASONS, "http": CALL_REASONS}.get(name, ())
+        own = {"python": (*ENVIRONMENT_REASONS, *CONTAINER_REASONS), "shell": CONTAINER_REASONS, "http": CALL_REASONS}
+        assert reasons == own.get(name, ())
         with pytest.raises(Invalid, match=f"no task of the kind {name} fails with the reason 'throttled'"):
             doubtful(THROTTLED, CheckedTask(name, msgspec.Raw(b"{}"), None), reasons)
 

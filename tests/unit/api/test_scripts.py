@@ -107,6 +107,6 @@ async def test_a_reference_to_a_secret_is_answered_as_it_is(here: World) -> None
     """It is none itself; one that cannot be read is refused with its place."""
     env = {"PASSWORD": "secret:db", "KEY": "secret-file:vault:app#key"}
     made = await post(here, "/jobs", 201, name="a", every="1h", task=TASK | {"env": env})
-    assert env == made["task"]["env"]
+    assert env == (await get(here, f"/jobs/{made['job_id']}"))["task"]["env"]
     refused = await post(here, "/jobs", 422, name="b", every="1h", task=TASK | {"env": {"PASSWORD": "secret:-"}})
     assert "/task/env/PASSWORD" == refused["pointer"]

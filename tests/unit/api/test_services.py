@@ -24,7 +24,7 @@ def test_a_gateway_can_tell_the_services_by_method_and_path() -> None:
     for endpoint in RESOURCES:
         if re.match(rf"{API}/(users|namespaces)(/|$)", endpoint.path):
             expected = ApiService.USERS
-        elif re.match(rf"({API}/auth/|/\.well-known/jwks\.json$)", endpoint.path):
+        elif re.match(rf"({API}/auth/|/\.well-known/)", endpoint.path):
             expected = ApiService.AUTH
         else:
             looks = endpoint.method == "GET" or endpoint.path.endswith(":preview")

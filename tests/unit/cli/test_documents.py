@@ -31,7 +31,8 @@ _COMMAND = re.compile(
     r"notices|status-pages|secrets|identity-keys|second-factors)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(
-    f"docs/how-to/{name}.md" for name in ("grafana", "logs", "notices", "secrets-from-elsewhere", "tracing")
+    f"docs/how-to/{name}.md"
+    for name in ("grafana", "logs", "notices", "secrets-from-elsewhere", "secrets-in-tasks", "sqs", "tracing")
 )
 """Pages about settings, and what other programs make of them."""
 FILES = ("api.log", "api.log.1", "anchors", "jobs.json", "shop.cron")

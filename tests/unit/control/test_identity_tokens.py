@@ -128,7 +128,7 @@ async def test_without_the_key_of_the_installation_a_job_waits_for_an_operator()
     """Nothing is wrong with the body."""
     async with house(keys=[]) as made:
         answer = await create(made, identity_token={"audience": "vault"})
-        assert (503, "sealing_unavailable") == (answer.status_code, answer.json()["code"])
+        assert (409, "sealing_key_unset") == (answer.status_code, answer.json()["code"])
 
 
 async def test_the_documents_are_there_for_anybody_and_keys_for_administrators() -> None:

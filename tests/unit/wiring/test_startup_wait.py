@@ -122,7 +122,7 @@ def with_broker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Absent], None]:
     monkeypatch.setattr(link, "AGAIN_SECONDS", 0.0)
 
     def given(broker: Absent) -> None:
-        monkeypatch.setattr(link, "make_broker", lambda _url, _clock: broker)
+        monkeypatch.setattr(link, "make_broker", lambda _url, _clock, _blobs: broker)
 
     return given
 

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 UNSERVED: Final = "its runs wait until one "
-"""What every warning has that names a lack of executors (`roles/shared/served_queues.py`)."""
+"""A part of every warning that names a lack of executors (`roles/shared/served_queues.py`)."""
 
 
 def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str, warnings: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ from tickwise.control.factors.enrolments import Enrolments
 from tickwise.control.factors.own_password import OwnPassword
 from tickwise.control.factors.pace import CodePace
 from tickwise.control.factors.service import FactorService
-from tickwise.control.factors.sign_ins import FactorSignIns
+from tickwise.control.factors.sign_ins import FactorSignInService
 from tickwise.control.factors.steps import SecondSteps
 from tickwise.control.people.second_step import SecondStep, SignInParts
 from tickwise.domain.accounts.second_factor import FactorPolicy
@@ -17,7 +17,7 @@ class SecondFactors:
     """The services. `assemble` makes them."""
 
     service: FactorService
-    sign_ins: FactorSignIns
+    sign_ins: FactorSignInService
 
     def __init__(self, context: ControlContext, policy: FactorPolicy) -> None:
         self._context = context
@@ -52,5 +52,7 @@ class SecondFactors:
         self.service = FactorService(
             context, factors=store.factors, stored_steps=store.factor_steps, enrolments=enrolments, steps=steps, own=own
         )
-        self.sign_ins = FactorSignIns(steps=steps, enrolments=enrolments, opening=parts.opening, users=store.users)
+        self.sign_ins = FactorSignInService(
+            steps=steps, enrolments=enrolments, opening=parts.opening, users=store.users
+        )
         return steps

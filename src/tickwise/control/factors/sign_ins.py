@@ -29,7 +29,7 @@ class EnrolledSession(NamedTuple):
     enrolled: Enrolled
 
 
-class FactorSignIns:
+class FactorSignInService:
     """Begins sessions of browsers."""
 
     def __init__(

@@ -30,8 +30,7 @@ from tickwise.domain.errors import Forbidden, Unauthenticated
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.networks import is_loopback
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore, NewSessionLink, SessionSubject
-from tickwise.ports.identity.identities import ProviderSession
-from tickwise.ports.identity.users import UserRow, UserStore
+from tickwise.ports.identity.users import UserStore
 from tickwise.ports.signals import Topic
 
 LINK_SECONDS: Final = 300.0
@@ -90,15 +89,6 @@ class BrowserService:
         row, _ = await self._check.person(username, password, origin)
         step = await self._second_step.after_password(row)
         return step or await self._opening.of_person(row, origin, how=PASSWORD, earlier=earlier)
-
-    @requires_none("the provider vouches for the person, and `SsoService` has checked that it does")
-    async def begin_by_provider(
-        self, row: UserRow, provider: ProviderSession, origin: Origin, *, earlier: str | None = None
-    ) -> OpenedSession:
-        """Begin a session of a person that a provider vouches for. The one of the cookie `earlier` ends."""
-        subject = SessionSubject(row.user_id, None, row.generation)
-        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
-        return await self._opening.begin(subject, source, origin, how="provider", earlier=earlier, provider=provider)
 
     @requires_none("a link carries the permissions of the caller who asks for it, and no others")
     async def make_link(self, who: Principal) -> SessionLink:

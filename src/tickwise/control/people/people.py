@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tickwise.control.audit.denials import Denials
 from tickwise.control.callers import Callers
 from tickwise.control.context import ControlContext
@@ -27,6 +29,16 @@ from tickwise.control.people.users import SelfRegistration, UserService
 from tickwise.ports.identity import Keys
 from tickwise.ports.identity.federations import AssertionVerifier
 from tickwise.ports.limits import RateLimits
+
+
+class SignInRules(NamedTuple):
+    """The parts that all ways to sign in share."""
+
+    pace: SignInPace
+    denials: Denials
+    passwords: PasswordSignIn
+    """The people that sign in with a password."""
+    opening: SessionOpening
 
 
 class People:
@@ -72,24 +84,7 @@ class People:
             opening=opening,
             second_step=step,
         )
-        users, identities, roles = store.users, store.identities, store.roles
-        accounts = None
-        if sso is not None:
-            accounts = ProviderAccounts(
-                context, sso.rules, users=users, identities=identities, roles=roles, directory=directory
-            )
-        self.sso = SsoService(
-            context,
-            sso,
-            accounts=accounts,
-            identities=identities,
-            users=users,
-            browsers=self.browsers,
-            pace=pace,
-            denials=denials,
-            passwords=password_sign_in,
-        )
-        self.identities = IdentityService(context, sso, identities=identities, users=users, roles=roles)
+        self._begin_sso(context, sso, directory, SignInRules(pace, denials, password_sign_in, opening))
         self.auth = AuthService(
             context,
             users=store.users,
@@ -107,6 +102,29 @@ class People:
             exchange=FederationExchange(context, self.callers, verifier),
         )
         self.devices = DeviceService(context, users=store.users, pace=pace)
+
+    def _begin_sso(
+        self, context: ControlContext, sso: SsoConfig | None, directory: NamespaceDirectory, rules: SignInRules
+    ) -> None:
+        store = context.store
+        users, identities, roles = store.users, store.identities, store.roles
+        accounts = None
+        if sso is not None:
+            accounts = ProviderAccounts(
+                context, sso.rules, users=users, identities=identities, roles=roles, directory=directory
+            )
+        self.sso = SsoService(
+            context,
+            sso,
+            accounts=accounts,
+            identities=identities,
+            users=users,
+            opening=rules.opening,
+            pace=rules.pace,
+            denials=rules.denials,
+            passwords=rules.passwords,
+        )
+        self.identities = IdentityService(context, sso, identities=identities, users=users, roles=roles)
 
     def close(self) -> None:
         """End the threads; hashes under way are waited for."""

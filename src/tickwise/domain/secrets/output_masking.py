@@ -256,7 +256,7 @@ class ValueForms:
         return stream.feed(content) + stream.end()
 
     def masked_text(self, text: str) -> str:
-        """The same of a text."""
+        """The masked form of a text."""
         content = text.encode(errors="surrogatepass")
         found = self.masked(content)
         return text if found == content else found.decode(errors="replace")
@@ -332,7 +332,7 @@ def _agreeing(text: bytes, at: int, whole: bytes, done: int) -> int:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """The same bytes, with each span apart from the others."""
+    """The bytes with each span apart from the others."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -352,7 +352,7 @@ class MaskedStream:
         self._covered = 0
         """The bytes of it, from its start, that belong to a value whose mask was given out."""
         self._is_open = False
-        """What was given out ends with a mask. It stands for all that touches it."""
+        """True if the last bytes given out are a mask. It stands for all that touches it."""
         self._going: list[_Going] = []
 
     def feed(self, piece: bytes) -> bytes:
@@ -377,7 +377,7 @@ class MaskedStream:
         return found
 
     def rest(self, *, is_cut: bool = True) -> bytes:
-        """What `end` would return."""
+        """The bytes that `end` would return."""
         text = self._held
         spans = self._forms.spans(text)[0] if text else []
         if is_cut and len(text) >= PART_BYTES:

@@ -1,4 +1,4 @@
-"""What keeps runs from here for a while, on record: `explain` reads there why a run was given back.
+"""The causes that keep runs from here for a while, on record: `explain` reads there why a run was given back.
 
     namespace, Ending(circuit_open, (host,))          ──► add ──► one incident each time a circuit opens ──► the store
     namespace, Ending(secrets_away, (reference, …))   ──► add ──► one for each reference whose provider is away

@@ -10,11 +10,20 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.people.second_step import WaitingStep
-from tickwise.domain.errors import Busy, Forbidden, TickwiseError, Unauthenticated
+from tickwise.domain.errors import Busy, Forbidden, Refused, TickwiseError, Unauthenticated
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
-from tickwise.web.views.factors.second_step import TYPED, begun, offers_passkey, signed_in
+from tickwise.web.views.factors.places import answer_of, sure_place
+from tickwise.web.views.factors.second_step import (
+    TYPED,
+    begun,
+    carried,
+    check_private,
+    offers_passkey,
+    signed_in,
+    status_of,
+)
 from tickwise.web.visit import Visit
 
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
@@ -63,6 +72,19 @@ async def login(visit: Visit) -> Response:
     return await signed_in(visit, opened, back=back, typed=typed)
 
 
+async def passkey_login(visit: Visit) -> Response:
+    """Begin the session of a passkey."""
+    back, typed, secret = carried(visit)
+    try:
+        check_private(visit)
+        opened = await visit.control.factor_sign_ins.passkey_alone(
+            secret, answer_of(visit), sure_place(visit), visit.origin, earlier=visit.cookie
+        )
+    except (Refused, Busy) as refusal:
+        return sign_in_form(visit, status_of(refusal), back=back, typed=typed, fault=sentence(refusal))
+    return await signed_in(visit, opened, back=back, typed=typed)
+
+
 async def open_link(visit: Visit) -> Response:
     """Begin the session of a link, on the machine of the server alone."""
     if not visit.transport.is_private(visit.request):
@@ -84,7 +106,7 @@ async def logout(visit: Visit) -> Response:
     if visit.cookie is not None:
         await visit.control.browsers.sign_out(visit.cookie, visit.principal, visit.origin)
         visit.sessions.forget(visit.cookie)
-    by_provider = visit.control.sso.provider is not None
+    by_provider = visit.control.sso.provider() is not None
     response = RedirectResponse("/login?done=out" if by_provider else "/login", SEE_OTHER)
     visit.cookies.drop(response)
     response.headers["clear-site-data"] = '"cache"'
@@ -110,7 +132,7 @@ def sign_in_form(
         "done": DONE.get(visit.query.get("done", "")),
         "refused": None if private else CLEAR_TEXT,
         "cure": CLEAR_TEXT_CURE,
-        "provider": visit.control.sso.provider,
+        "provider": visit.control.sso.provider(),
         "begin": f"/login/provider?{urlencode({'next': back})}",
         "passwords": visit.control.sso.passwords.value,
         "is_signed_out": visit.query.get("done") == "out",
@@ -127,6 +149,7 @@ def sentence(error: TickwiseError) -> str:
 SIGN_IN: Final = (
     WebPage(method="GET", path="/login", name="login", handler=login_page, is_open=True),
     WebPage(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
+    WebPage(method="POST", path="/login/passkey", name="passkey_login", handler=passkey_login, is_open=True),
     WebPage(method="GET", path="/open/{link}", name="open_link", handler=open_link, is_open=True),
     WebPage(method="POST", path="/logout", name="sign_out", handler=logout, is_open=True),
 )

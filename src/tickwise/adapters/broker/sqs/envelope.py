@@ -23,7 +23,7 @@ BLOBS: Final = "broker/"
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """What a body holds."""
+    """The content of a body."""
 
     key: bytes | None
     headers: Sequence[tuple[str, bytes]]
@@ -57,7 +57,8 @@ async def stored(message: Message, blobs: Blobs | None, name: str) -> str:
 
 
 def opened(body: str) -> Envelope:
-    """What a body holds. What is no body of ours is a value without key: those who read it say what is wrong."""
+    """The content of a body. A text that is no body of ours is a value without key: those who read it say what is
+    wrong."""
     try:
         return _decode.decode(b64decode(body, validate=True))
     except (ValueError, msgspec.MsgspecError):
@@ -65,7 +66,7 @@ def opened(body: str) -> Envelope:
 
 
 def unpacked(content: bytes) -> Envelope:
-    """What a blob holds. Raises `ValueError`."""
+    """The content of a blob. Raises `ValueError`."""
     try:
         return _decode.decode(content)
     except msgspec.MsgspecError as wrong:

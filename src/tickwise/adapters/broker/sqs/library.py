@@ -86,7 +86,7 @@ def translated() -> Iterator[None]:
 
 
 class Troubles:
-    """What is wrong, each kind logged once until all is well again."""
+    """The log of what is wrong: each kind once, until all is well again."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()

@@ -34,11 +34,11 @@ def queue_name(address: SqsAddress, channel: Channel, group: str = "") -> str:
     """The name of a queue; of a channel of runs that of a group."""
     if channel.kind is not ChannelKind.RUNS:
         return f"{address.prefix}-{channel.kind}.fifo"
-    return f"{address.prefix}-runs-p{channel.lane}-{re.sub('[^A-Za-z0-9_-]', '-', group)[:30]}.fifo"
+    return f"{address.prefix}-runs-p{channel.lane}-{re.sub('[^A-Za-z0-9_-]', '-', group)[:24]}.fifo"
 
 
 class Queues:
-    """What is there, by one client."""
+    """The queues that are there, by one client."""
 
     def __init__(self, address: SqsAddress, client: Any) -> None:
         self._address = address

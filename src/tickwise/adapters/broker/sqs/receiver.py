@@ -98,7 +98,7 @@ class Receiver:
         name = self._url.rsplit("/", 1)[-1]
         self._polling = asyncio.create_task(self._poll(), name=f"poll {name}")
         self._tasks = [
-            asyncio.create_task(self._delete_all(), name=f"delete from {name}"),
+            asyncio.create_task(self._delete_all(), name=f"deletions of {name}"),
             asyncio.create_task(self._watch(), name=f"watch {name}"),
         ]
 

@@ -77,7 +77,7 @@ class Parcel:
 
 
 class Outbox:
-    """What waits for one worker of one queue."""
+    """The bodies that wait for one worker of one queue."""
 
     def __init__(self) -> None:
         self.parcels: deque[Parcel] = deque()

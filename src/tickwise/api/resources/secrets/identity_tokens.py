@@ -20,7 +20,7 @@ FRESH: Final = [(b"cache-control", b"public, max-age=300")]
 
 
 class DiscoveryView(msgspec.Struct, kw_only=True):
-    """How the tokens of this issuer are checked (OpenID Connect Discovery 1.0)."""
+    """The description of this issuer, by which its tokens are checked (OpenID Connect Discovery 1.0)."""
 
     issuer: str
     jwks_uri: str

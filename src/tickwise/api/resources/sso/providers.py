@@ -48,7 +48,7 @@ class LoggedOutView(msgspec.Struct, kw_only=True):
 
 async def ways_in(call: Call) -> Reply:
     """The ways to sign in."""
-    found = call.control.sso.provider
+    found = call.control.sso.provider()
     providers = []
     if found is not None:
         providers = [ProviderView(issuer=found.issuer, button=found.button, login="/login/provider")]

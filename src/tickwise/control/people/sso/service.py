@@ -19,10 +19,9 @@ from tickwise.control.access import requires_none
 from tickwise.control.audit.denials import Denials
 from tickwise.control.context import ControlContext
 from tickwise.control.keys.secrets import secret_digest
-from tickwise.control.people.browsers import BrowserService
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_check import PasswordSignIn
-from tickwise.control.people.session_opening import OpenedSession
+from tickwise.control.people.session_opening import OpenedSession, SessionOpening
 from tickwise.control.people.sso.accounts import ProviderAccounts
 from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.sso.secrets import is_secret, new_text, sign_in_request
@@ -30,6 +29,7 @@ from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Busy, NotFound, ProviderUnavailable, Unauthenticated
 from tickwise.domain.model import Origin
+from tickwise.ports.identity.browser_sessions import SessionSubject
 from tickwise.ports.identity.identities import (
     Identity,
     IdentityStore,
@@ -79,7 +79,7 @@ class ProviderFacts(NamedTuple):
 
 
 class SsoService:
-    """Signs people in by the provider. Without one, `provider` is None and the rest refuses."""
+    """Signs people in by the provider. Without one, `provider` gives None and the rest refuses."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SsoService:
         accounts: ProviderAccounts | None,
         identities: IdentityStore,
         users: UserStore,
-        browsers: BrowserService,
+        opening: SessionOpening,
         pace: SignInPace,
         denials: Denials,
         passwords: PasswordSignIn,
@@ -99,13 +99,13 @@ class SsoService:
         self._accounts = accounts
         self._identities = identities
         self._users = users
-        self._browsers = browsers
+        self._opening = opening
         self._pace = pace
         self._denials = denials
         self.passwords = passwords
         """The people that sign in with a password."""
 
-    @property
+    @requires_none("the page of the sign-in shows it to strangers")
     def provider(self) -> ProviderFacts | None:
         """The provider; None: there is none."""
         if self._config is None:
@@ -200,7 +200,9 @@ class SsoService:
         row = await self._accounts.person(claims, origin)
         await self._users.signed_in(row.user_id)
         provider = ProviderSession(Identity(claims.issuer, claims.subject), claims.session)
-        return await self._browsers.begin_by_provider(row, provider, origin, earlier=earlier)
+        subject = SessionSubject(row.user_id, None, row.generation)
+        source = Source(CallerKind.PERSON, row.user_id, row.name, *origin[:2])
+        return await self._opening.begin(subject, source, origin, how="provider", earlier=earlier, provider=provider)
 
     def _needed(self) -> SsoConfig:
         if self._config is None:

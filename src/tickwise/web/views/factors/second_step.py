@@ -71,10 +71,10 @@ async def begun(visit: Visit, step: WaitingStep, *, back: str, typed: Typed) -> 
 
 async def second_step(visit: Visit) -> Response:
     """Show a code, a recovery code or a passkey."""
-    back, typed, secret = _carried(visit)
+    back, typed, secret = carried(visit)
     sign_ins, origin = visit.control.factor_sign_ins, visit.origin
     try:
-        _check_private(visit)
+        check_private(visit)
         if visit.form.get("response"):
             place = sure_place(visit)
             opened = await sign_ins.by_passkey(secret, answer_of(visit), place, origin, earlier=visit.cookie)
@@ -89,29 +89,12 @@ async def second_step(visit: Visit) -> Response:
 async def passkey_options(visit: Visit) -> Response:
     """The options to show a passkey in place of a password."""
     try:
-        _check_private(visit)
+        check_private(visit)
         found = await visit.control.factor_sign_ins.begin_passkey(sure_place(visit), visit.origin)
     except (Refused, Busy) as refusal:
-        return Response(_sentence(refusal), _status(refusal), media_type="text/plain")
+        return Response(_sentence(refusal), status_of(refusal), media_type="text/plain")
     content = f'{{"step":"{found.secret}","options":{as_json(found.options)}}}'
     return Response(content, media_type="application/json")
-
-
-async def passkey_login(visit: Visit) -> Response:
-    """Begin the session of a passkey."""
-    back, typed, secret = _carried(visit)
-    try:
-        _check_private(visit)
-        opened = await visit.control.factor_sign_ins.passkey_alone(
-            secret, answer_of(visit), sure_place(visit), visit.origin, earlier=visit.cookie
-        )
-    except (Refused, Busy) as refusal:
-        values = {
-            "back": back, "typed": _prefixed(typed), "username": "", "fault": _sentence(refusal), "done": None,
-            "refused": None, "cure": "", "passkeys": offers_passkey(visit),
-        }  # fmt: skip
-        return visit.page("login.html", values, _status(refusal))
-    return await signed_in(visit, opened, back=back, typed=typed)
 
 
 async def _step_page(
@@ -139,7 +122,7 @@ async def _step_page(
         "over": over,
         "fault": "" if refusal is None else _sentence(refusal),
     }
-    return visit.page("second_step.html", values, 200 if refusal is None else _status(refusal))
+    return visit.page("second_step.html", values, 200 if refusal is None else status_of(refusal))
 
 
 # ---------------------------------------------------------------------------------------------------- enrolment
@@ -171,9 +154,9 @@ async def _finish_passkey(visit: Visit, secret: str) -> EnrolledSession:
 
 def _beginning(handler: Callable[[Visit, str], Awaitable[dict[str, Any]]]) -> Handler:
     async def handled(visit: Visit) -> Response:
-        back, typed, secret = _carried(visit)
+        back, typed, secret = carried(visit)
         try:
-            _check_private(visit)
+            check_private(visit)
             shown = await handler(visit, secret)
         except (Refused, Unavailable) as refusal:
             return await _enrol_page(visit, secret, back=back, typed=typed, refusal=refusal)
@@ -184,9 +167,9 @@ def _beginning(handler: Callable[[Visit, str], Awaitable[dict[str, Any]]]) -> Ha
 
 def _finishing(handler: Callable[[Visit, str], Awaitable[EnrolledSession]]) -> Handler:
     async def handled(visit: Visit) -> Response:
-        back, typed, secret = _carried(visit)
+        back, typed, secret = carried(visit)
         try:
-            _check_private(visit)
+            check_private(visit)
             opened, enrolled = await handler(visit, secret)
         except (Refused, Busy) as refusal:
             return await _enrol_page(visit, secret, back=back, typed=typed, shown=_again(visit), refusal=refusal)
@@ -236,14 +219,14 @@ async def _enrol_page(
         "fault": "" if refusal is None else _sentence(refusal),
     }
     return visit.page(
-        "second_step_enrol.html", {**values, **(shown or {})}, 200 if refusal is None else _status(refusal)
+        "second_step_enrol.html", {**values, **(shown or {})}, 200 if refusal is None else status_of(refusal)
     )
 
 
 # ---------------------------------------------------------------------------------------------------- shared
 
 
-def _carried(visit: Visit) -> tuple[str, Typed, str]:
+def carried(visit: Visit) -> tuple[str, Typed, str]:
     """The page to go on with, what was typed there, and the secret of the step."""
     typed = {name.removeprefix(TYPED): value for name, value in visit.form.items() if name.startswith(TYPED)}
     return own_address(visit.form.get("next", "/")), typed, field(visit, "step")
@@ -253,12 +236,12 @@ def _prefixed(typed: Typed) -> Typed:
     return {f"{TYPED}{name}": value for name, value in typed.items()}
 
 
-def _check_private(visit: Visit) -> None:
+def check_private(visit: Visit) -> None:
     if not visit.transport.is_private(visit.request):
         raise Forbidden(CLEAR_TEXT.removesuffix("."))
 
 
-def _status(refusal: TickwiseError) -> int:
+def status_of(refusal: TickwiseError) -> int:
     if isinstance(refusal, Busy):
         return 429
     if isinstance(refusal, Unavailable):
@@ -277,7 +260,6 @@ def _open(path: str, name: str, handler: Handler) -> WebPage:
 SECOND_STEP: Final = (
     _open("/login/second-step", "second_step", second_step),
     _open("/login/passkey/options", "passkey_options", passkey_options),
-    _open("/login/passkey", "passkey_login", passkey_login),
     _open("/login/enrol/begin-codes", "enrol_begin_codes", _beginning(_begin_codes)),
     _open("/login/enrol/begin-passkey", "enrol_begin_passkey", _beginning(_begin_passkey)),
     _open("/login/enrol/confirm", "enrol_confirm", _finishing(_confirm)),
