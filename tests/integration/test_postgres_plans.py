@@ -310,7 +310,7 @@ async def claimed(session: asyncpg.Connection, executor: int) -> list[dict[str, 
     """The nodes of the plan by which an executor claims ten runs, with what each has done."""
     queues = f"'{{{','.join(f'q{number}' for number in range(1, 21))}}}'"
     nothing = "'{}', '{}', '{}', '{}'"
-    asked = f"{executor}, 10, {queues}, '{{}}', 3600.0, false, 0.0, {nothing}, '{{}}', '{{}}'"
+    asked = f"{executor}, 10, {queues}, '{{}}', 3600.0, false, 0.0, {nothing}, '{{}}', '{{}}', '{{}}'"
     await session.execute(f"PREPARE explained AS {statement('claim')}")
     try:
         [row] = await session.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained({asked})")
