@@ -159,6 +159,7 @@ def test_an_app_and_recovery_codes_work_without_scripts(
         sign_in(page, "vera")
         page.fill("input[name=code]", shown)
         page.click("button:has-text('Go on')")
+        page.wait_for_selector("nav.side, [role=alert]")
         assert ends == ("in" if page.locator("nav.side").count() else "step"), shown
     picture(page, "second-step-wrong")
 
@@ -196,5 +197,6 @@ def test_at_an_address_of_numbers_there_is_no_button(opened: Open, here: World) 
     page.goto(here.up.url + "/login")
     assert 0 == page.locator("text=Sign in with a passkey").count()
     sign_in(page, "tess")
+    page.wait_for_selector("nav.side")
     page.goto(here.up.url + "/security")
     assert "open the pages by the name of a host" in page.inner_text("main")

@@ -124,5 +124,5 @@ BODIES: Final[dict[str, Any]] = {
 }
 """Bodies of requests that succeed, where a route takes one."""
 
-QUERIES: Final = {"deleteSavedView": "?list=runs&name=failed"}
+QUERIES: Final = {"deleteSavedView": "?list=runs&name=failed", "searchLogs": "?find=needle"}
 """The parameters of requests that succeed, where a route cannot do without."""

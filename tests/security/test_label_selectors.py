@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from itertools import product
 from typing import Any, Final, cast
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -40,6 +41,7 @@ from tickwise.control.keys.secrets import secret_digest
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import EVERYTHING, ROLES, closed
 from tickwise.domain.selectors import Labels, labels_from
+from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.identity import NewKey
 from tickwise.ports.store import OperationStep
 from tickwise.testing.factories import Factory
@@ -274,6 +276,9 @@ async def test_a_search_finds_nothing_out_of_the_labels(here: World, endpoint: E
     label = {"team": f"search-{endpoint.name.lower()}"}
     key = await key_of(here, "searcher", ROLES["developer"], label)
     mine, other = await made(here, "default", label), await made(here, "default", OUTSIDE)
+    for things in (mine, other):
+        place = log_chunk_key(UUID(things.failed), 1, 0, last=True)
+        await here.control.context.blobs.put(place, b"a needle\n")
     await cast(VirtualClock, here.clock).advance(1.0)  # what is due now is yet to come for an analysis
     body = None if endpoint.method == "GET" else {"filter": FILTERS.get(endpoint.name, {"all": True}), "dry_run": True}
     answer = await asked(here, endpoint, key, mine, body=body)
