@@ -188,7 +188,11 @@ class FederationService:
         ]  # fmt: skip
         await self._context.surely(lambda: self._store.add(federation, made.key, audit=audit))
         logger.info("federation_made", key_id=str(federation.key_id), issuer=issuer, by=who.name)
-        return FederationRow(federation, made.row(await self._context.time.now()))
+        stored = await self._store.get(federation.key_id)  # its times are the store's
+        if stored is None:  # removed by another caller a moment ago
+            return FederationRow(federation, made.row(await self._context.time.now()))
+        mine = scope_of(who)
+        return stored if mine is None else stored._replace(key=seen_in(mine, stored.key))
 
     @requires(Permission.KEYS_ADMIN)
     async def page(
