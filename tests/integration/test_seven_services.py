@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final
@@ -75,13 +76,12 @@ class Drive:
         await self.ask("GET", "/roles")
 
     async def trust_issuers(self) -> None:
-        """A federation, and the codes of a terminal."""
+        """A federation, from its making to its end."""
         trust = {"issuer": "https://issuer.example.com", "audience": "a", "conditions": {"sub": "x"}}
         made = await self.ask("POST", "/federations", 201, {"name": "ci", "permissions": ["jobs:read"], **trust})
         assert made == await self.ask("GET", f"/federations/{made['federation_id']}")
         assert [made] == await self.ask("GET", "/federations")
         await self.ask("DELETE", f"/federations/{made['federation_id']}")
-        await self.ask("POST", "/auth/device", 200, {"client": "a terminal"})
 
     async def make_keys(self) -> None:
         """A key that opens every service, until it is revoked."""
@@ -122,6 +122,8 @@ class Drive:
         run_id = await self.run_of(told["job_id"])
         logs = await self.gateway.answer("GET", f"/runs/{run_id}/logs")
         assert "hello\n[kept as artefacts: left (5 bytes)]\n" == logs.text
+        found = await self.ask("GET", f"/logs?find=hello&job_id={told['job_id']}")
+        assert run_id in json.dumps(found)
         assert ["left"] == [each["name"] for each in await self.ask("GET", f"/runs/{run_id}/artefacts")]
         assert b"kept\n" == (await self.gateway.answer("GET", f"/runs/{run_id}/artefacts/left")).content
 
