@@ -1708,10 +1708,10 @@ class AsyncCalls(AsyncFrame):
 
     async def put_secret(
         self, name: str, body: types.SecretBody, *, if_match: str | None = None
-    ) -> types.SecretDetailView:
+    ) -> types.SecretSetView:
         """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
         start from now on get the new value. Of versions before, the record stays, and the value is erased."""
-        answer: types.SecretDetailView = (
+        answer: types.SecretSetView = (
             await self.request("PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match}))
         ).body
         return answer

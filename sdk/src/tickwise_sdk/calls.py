@@ -1587,10 +1587,10 @@ class Calls(Frame):
         """The secrets of the namespace by name, without their values."""
         return self.items("/secrets", query={"limit": limit})
 
-    def put_secret(self, name: str, body: types.SecretBody, *, if_match: str | None = None) -> types.SecretDetailView:
+    def put_secret(self, name: str, body: types.SecretBody, *, if_match: str | None = None) -> types.SecretSetView:
         """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
         start from now on get the new value. Of versions before, the record stays, and the value is erased."""
-        answer: types.SecretDetailView = self.request(
+        answer: types.SecretSetView = self.request(
             "PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match})
         ).body
         return answer

@@ -3346,6 +3346,26 @@ class SecretPlaceView(TypedDict):
     name: str
 
 
+class SecretSetView(TypedDict):
+    """A secret that was set, without its value."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    versions: list[SecretVersionView]
+    """The newest first, ten at most. Only the newest one has a value."""
+    warnings: list[str]
+    """Such as: the value is not masked in the output of tasks, because it would mask too much."""
+
+
 class SecretVersionView(TypedDict):
     """The record of one version."""
 

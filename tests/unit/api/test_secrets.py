@@ -55,6 +55,7 @@ async def test_a_secret_is_set_listed_replaced_and_removed(here: Scene) -> None:
     await here.pass_time(60)
     again = await here.ask("PUT", "/secrets/db-password", 200, {"value": "newer"})
     assert (2, made["created_at"]) == (again["version"], again["created_at"])
+    assert [] == again.pop("warnings")
     assert again["changed_at"] > made["changed_at"]
     assert b"newer" == await value_of(here, "db-password")
     assert again == await here.ask("GET", "/secrets/db-password")
@@ -64,6 +65,20 @@ async def test_a_secret_is_set_listed_replaced_and_removed(here: Scene) -> None:
     assert [] == await here.ask("GET", "/secrets")
     await here.ask("GET", "/secrets/db-password", 404)
     await here.ask("DELETE", "/secrets/db-password", 404)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("a", "fewer than"), ("123", "fewer than"), ("password", "a common word"), ("#" * 40, "repeated")],
+)
+async def test_a_value_that_would_mask_too_much_is_set_with_a_warning(here: Scene, value: str, why: str) -> None:
+    """It says why, and never the value; the state of the secret is as without."""
+    made = await here.ask("PUT", "/secrets/weak", 201, {"value": value})
+    [warning] = made.pop("warnings")
+    assert "not masked in the output of tasks" in warning
+    assert why in warning
+    assert value == "a" or value not in warning
+    assert made == await here.ask("GET", "/secrets/weak")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Busy, Forbidden, Invalid, NotFound, NotOpened, SealingKeyUnset, VersionConflict
 from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
+from tickwise.domain.secrets.output_masking import maskable
 from tickwise.domain.secrets.references import clean_secret_name
 from tickwise.ports.sealing import EnvelopeSealer, key_text
 from tickwise.ports.store.secrets import (
@@ -84,6 +85,8 @@ class SecretSet(NamedTuple):
     row: SecretRow
     created: bool
     """It was not there before."""
+    unmasked: str | None
+    """The reason that the value is not masked in outputs; None: it is."""
 
 
 class SecretDetails(NamedTuple):
@@ -143,7 +146,7 @@ class SecretService:
                 if only:
                     raise
                 continue
-            return SecretSet(row, created=version == 1)
+            return SecretSet(row, created=version == 1, unmasked=maskable(plain))
         raise Busy("others keep setting this secret; send the same again")
 
     @requires_none("it tells of the key of this process, and of no secret")

@@ -81,6 +81,13 @@ class SecretDetailView(SecretView, kw_only=True):
     """The newest first, ten at most. Only the newest one has a value."""
 
 
+class SecretSetView(SecretDetailView, kw_only=True):
+    """A secret that was set, without its value."""
+
+    warnings: list[str]
+    """Such as: the value is not masked in the output of tasks, because it would mask too much."""
+
+
 class SecretPlaceView(msgspec.Struct, kw_only=True):
     """A secret of a namespace."""
 
@@ -141,8 +148,10 @@ async def secret_put(call: Call) -> Reply:
         body = decode(_body, call.body, field_names(SecretBody))
         done = await secrets.set(who, name, body, found=found, only=call.conditions is not None)
         details = await secrets.to_change(who, name) or SecretDetails(done.row, ())
-        shown = encode(_details(call, details))
-        return Reply(201 if done.created else 200, shown, etag(shown))
+        view = _details(call, details)
+        warnings = [] if done.unmasked is None else [f"the value is not masked in the output of tasks: {done.unmasked}"]
+        shown = SecretSetView(**msgspec.structs.asdict(view), warnings=warnings)
+        return Reply(201 if done.created else 200, encode(shown), etag(encode(view)))
 
     return await guarded(call.conditions, look, put)
 
@@ -241,7 +250,7 @@ SECRETS: Final = (
         summary="Set a secret, new or anew.",
         description="The value is encrypted before it is stored, and no answer has it. Tasks that start from now on "
         "get the new value. Of versions before, the record stays, and the value is erased.",
-        handler=secret_put, body=SecretBody, body_bytes_max=BODY_BYTES_MOST, answers=(SecretDetailView,),
+        handler=secret_put, body=SecretBody, body_bytes_max=BODY_BYTES_MOST, answers=(SecretSetView,),
         further=(201,), refuses=(409, 412), conditional=True,
     ),
     Endpoint(

@@ -80,6 +80,8 @@ def set_secret(session: Session, name: str, file: str | None) -> None:
     session.say(
         f"Secret {output.safe(made['name'])} is set, version {made['version']}.{again} In a task: secret:{made['name']}"
     )
+    for warning in made.get("warnings") or ():
+        session.note(f"Warning: {warning}")
 
 
 @secrets.command("list")
