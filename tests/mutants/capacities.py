@@ -51,15 +51,15 @@ CAPACITIES: Final = (
     Mutant(
         "a namespace that demands a sandbox has no other task claimed",
         STORE + "claim.sql",
-        _BARRED,
-        "AND NOT (false AND l.namespace = ANY(",
+        _BARRED + "$13",
+        "AND NOT (false AND l.namespace = ANY($13",
         ("tests/conformance/test_postgres.py::" + BOUND,),
     ),
     Mutant(
         "a name opens no lane below the least isolation",
         STORE + "claim_named.sql",
-        _BARRED,
-        "AND NOT (false AND l.namespace = ANY(",
+        _BARRED + "$8",
+        "AND NOT (false AND l.namespace = ANY($8",
         ("tests/conformance/test_postgres.py::" + BOUND,),
     ),
 )
