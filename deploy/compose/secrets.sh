@@ -45,7 +45,7 @@ login() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/ti
 database() { login "tickwise_$1" "postgres_$1"; }
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
 broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }
-secrets="secrets_key = [\"$(secret secrets_key)\"]"
+sealing="secrets_key = [\"$(secret secrets_key)\"]"
 requests="requests_keys = [\"$(secret requests_key)\"]"
 
 make migrations.toml <<TOML
@@ -63,7 +63,7 @@ $(broker api)
 $signals
 ingest = "buffered"
 $requests
-$secrets
+$sealing
 bootstrap_key = "$(secret admin_key)"
 TOML
 make search.toml <<TOML
@@ -77,7 +77,7 @@ TOML
 make web.toml <<TOML
 $(database web)
 $signals
-$secrets
+$sealing
 TOML
 make scheduler.toml <<TOML
 $(database scheduler)
@@ -88,7 +88,7 @@ make executor.toml <<TOML
 $(database executor)
 $(broker executor)
 $signals
-$secrets
+$sealing
 TOML
 make recorder.toml <<TOML
 $(database recorder)

@@ -63,7 +63,9 @@ def stack(name: str, secrets: Path, folder: Path) -> Settings:
         source = Path((compose["configs"] | compose["secrets"])[said["source"]]["file"])
         place = secrets / source.name if source.parent.name == "secrets" else COMPOSE.parent / source
         (folder / target.name).write_text(place.read_text())
-    return load_settings({**service["environment"], LOCATION: str(folder)})
+    # As Docker puts them in where the machine says nothing: the default of each variable.
+    said = {name: re.sub(r"\$\{[A-Z_]+:-([^}]*)\}", r"\1", value) for name, value in service["environment"].items()}
+    return load_settings({**said, LOCATION: str(folder)})
 
 
 @pytest.mark.parametrize("name", [*ROLES, "migrations", "channels"])
