@@ -35,7 +35,10 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
 async def left(shop: Shop, given: Assignment) -> dict[str, bytes]:
     """The artefacts of an attempt."""
     found = await artefacts_of(shop.blobs, given.run_id, given.attempt)
-    return {each.name: await artefact_content(shop.blobs, given.run_id, given.attempt, each.name) for each in found}
+    content = {}
+    for each in found:
+        content[each.name] = (await artefact_content(shop.blobs, given.run_id, given.attempt, each.name)).content
+    return content
 
 
 async def ran(shop: Shop, source: str, **fields: Any) -> tuple[dict[str, bytes], str]:
