@@ -77,7 +77,7 @@ def test_factors_are_listed_renamed_and_removed(local: Local, home: dict[str, st
     assert ("phone" in listed.out, "9 of 10 recovery codes are left" in listed.out) == (True, True), listed.out
     wrong = local.tickwise("second-factors", "rename", "phone", "old", "--password-stdin", stdin="wrong\n", env=home)
     assert 0 != wrong.code
-    word = {"stdin": PASSWORD + "\n", "env": home}
+    word: dict[str, Any] = {"stdin": PASSWORD + "\n", "env": home}
     assert 0 == local.tickwise("second-factors", "rename", "phone", "old", "--password-stdin", **word).code
     made = local.tickwise("second-factors", "recovery-codes", "--password-stdin", **word)
     assert 10 == len(made.out.split()), made.out

@@ -13,17 +13,9 @@ from tests.support.app import World
 from tests.support.authenticator import Authenticator
 from tests.support.pages import Browser, Markup
 from tests.support.people import PASSWORD, ask
-from tickwise.adapters.secrets.keys import LocalKey
-from tickwise.adapters.secrets.sealing import EnvelopeSealing
-from tickwise.ports.clock import Clock
 
 ORIGIN: Final = "http://localhost:8470"
 STEP_SECONDS: Final = 30.0
-
-
-def sealing(clock: Clock) -> EnvelopeSealing:
-    """A sealer with a key of its own."""
-    return EnvelopeSealing([LocalKey(bytes(range(32)))], clock)
 
 
 async def totp_of(here: World, token: str, name: str = "phone") -> pyotp.TOTP:

@@ -734,7 +734,7 @@ class _ContainerTaskRequired(TypedDict):
 class ContainerTask(_ContainerTaskRequired, total=False):
     """`{"kind": "container", "image", "command", …}`: a program of an image, in a container."""
 
-    command: str | None | list[str]
+    command: str | list[str] | None
     """An array: the arguments of the entry point. A text: a script for the image's `/bin/sh`. Default: the image's
     own."""
     entrypoint: list[str] | None

@@ -45,10 +45,6 @@ class Cookies:
             f"{self.name}{_SIGN_IN}", secret, max_age=int(seconds), path="/", secure=True, httponly=True, samesite="lax"
         )
 
-    def drop_secret(self, response: Response) -> None:
-        """Have the browser forget the secret."""
-        response.delete_cookie(f"{self.name}{_SIGN_IN}", path="/", secure=True, httponly=True, samesite="lax")
-
     def keep(self, response: Response, cookie: str, seconds: float) -> None:
         """Hand a cookie to the browser."""
         response.set_cookie(

@@ -48,9 +48,7 @@ from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.sealing import key_id_of as sealing_key_of
 
 PUBLISHED_AHEAD_SECONDS: Final = 900.0
-"""Before another key signs. Those who check tokens keep our keys for as long as we say (`KEYS_FRESH_SECONDS`)."""
-KEYS_FRESH_SECONDS: Final = 300
-"""The time for which an answer with our keys may be kept."""
+"""Before another key signs. Those who check tokens keep our keys for as long as the answer with them says."""
 SKEW_SECONDS: Final = 300.0
 """The greatest difference between clocks that is thought of."""
 PUBLISHED_SECONDS: Final = TOKEN_SECONDS + SKEW_SECONDS
