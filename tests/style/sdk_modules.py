@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from tests.style.api_page import description
@@ -167,16 +167,23 @@ def of(schema: Schema, prefix: str = "") -> str:
         return f"Literal[{', '.join(map(repr, values))}]{none}"
     parts = schema.get("anyOf") or schema.get("oneOf")
     if parts:
-        return " | ".join(dict.fromkeys(of(part, prefix) for part in parts))
+        return _joined(of(part, prefix) for part in parts)
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " | ".join(dict.fromkeys(of({**schema, "type": one}, prefix) for one in kind))
+        return _joined(of({**schema, "type": one}, prefix) for one in kind)
     if kind == "array":
         return f"list[{of(schema.get('items', {}), prefix)}]"
     if kind == "object":
         further = schema.get("additionalProperties")
         return f"dict[str, {of(further, prefix) if isinstance(further, dict) else 'Any'}]"
     return _SIMPLE.get(str(kind), "Any")
+
+
+def _joined(types: Iterable[str]) -> str:
+    """A union. Python keeps one order for each set of members, that of the first mention in a process: None is last."""
+    found = [*types]
+    named = dict.fromkeys(each.removesuffix(" | None") for each in found if each != "None")
+    return " | ".join([*named, *(["None"] if any(each.endswith("None") for each in found) else ())])
 
 
 # ------------------------------------------------------------------------------------------ operations
