@@ -101,7 +101,7 @@ async def test_a_token_that_was_revoked_is_replaced_at_once(tmp_path: Path) -> N
 
 async def test_with_an_identity_token_each_namespace_has_a_session_and_a_policy_of_its_own() -> None:
     """The other side checks the token by the documents that are published, and a namespace that its policy leaves out
-    gets nothing, whatever the settings say."""
+    gets nothing, under any settings."""
     clock, port = ShiftedClock(), unused_port()
     store, address = MemoryStore(clock), f"http://127.0.0.1:{port}"
     issuer = JwtIssuer(

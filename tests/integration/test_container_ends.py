@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.containers import BUSY, PYTHON, EngineLook, ScriptStage, container_settings, policy
+from tickwise.adapters.runner.container.handover import WORK
 from tickwise.adapters.runner.container.router import IsolationRouter
 from tickwise.domain.rules.confinement import Confinement, Isolation
 from tickwise.ports.runner import Ending, TaskLimits, Verdict
@@ -155,7 +156,7 @@ json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
     assert Verdict.OK is ending.verdict, (ending, await log_of(bench.blobs, given))
     expected = {
         "RUN_ID": str(given.run_id), "ATTEMPT": "1", "IDEMPOTENCY_KEY": str(given.run_id), "FENCING_TOKEN": "7",
-        "NAMESPACE": "default", "payload": {"a": "ü"}, "trace": trace, "argv": ["/tickwise/work/task.py"],
+        "NAMESPACE": "default", "payload": {"a": "ü"}, "trace": trace, "argv": [f"{WORK}/task.py"],
         "uid": 65_534, "helper": "h", "region": "eu", "folder": True,
     }  # fmt: skip
     assert expected == json.loads(ending.result or "null")

@@ -274,6 +274,22 @@ async def test_signals_are_as_in_any_process(shop: PreparedShop) -> None:
     assert [int(line.split()[1], 16) & ~0x180000000 for line in seen.splitlines()] == [0, 0]
 
 
+@pytest.mark.parametrize("is_warm", [False, True])
+async def test_signals_that_the_executor_ignores_are_a_tasks_own(tmp_path: Path, is_warm: bool) -> None:
+    """As below `nohup`, which ignores them for all that it starts."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGQUIT)}
+    made = PreparedShop(tmp_path, is_warm=is_warm)
+    try:
+        await made.open()
+        looks = "print(open('/proc/self/status').read())" if is_warm else "cat /proc/self/status"
+        [seen] = [line for line in (await made.said(looks)).splitlines() if line.startswith("SigIgn:")]
+    finally:
+        await made.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert 0 == int(seen.split()[1], 16) & (1 << signal.SIGHUP - 1 | 1 << signal.SIGQUIT - 1)
+
+
 @pytest.mark.parametrize("what", ["environ", "maps", "mem", "fd", "cwd", "root"])
 async def test_the_init_of_a_task_cannot_be_looked_into(shop: PreparedShop, what: str) -> None:
     looks = f"cat /proc/1/{what} /proc/1/{what}/*; readlink /proc/1/{what} /proc/1/{what}/*; ls /proc/1/{what}/etc"

@@ -102,7 +102,7 @@ async def test_a_person_signs_in_and_comes_to_the_page_that_was_asked_for(rig: R
 
 
 async def test_a_sign_in_leads_to_no_other_server(rig: Rig) -> None:
-    """Whatever address comes with it."""
+    """With any address."""
     for back in ("https://example.org/", "//example.org", "/\\example.org"):
         assert "/" == (await Person(rig, "ada").sign_in(back)).headers["location"]
 
@@ -198,7 +198,7 @@ async def test_roles_and_namespaces_that_are_not_there_give_nothing(server: Oidc
 
 
 async def test_a_deactivated_person_stays_out(rig: Rig, clock: ShiftedClock) -> None:
-    """Whatever the provider says, and at once in open sessions."""
+    """Against the word of the provider, and at once in open sessions."""
     bob = Person(rig, "bob")
     await bob.sign_in()
     found = await rig.here.store.users.sign_in(name_key("bob"))

@@ -79,7 +79,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("fields", "changes"), WAYS)
 async def test_a_task_has_its_secrets(shop: SandboxShop, fields: dict[str, Any], changes: dict[str, Any]) -> None:
-    """As variables and as a file of its own that nobody else may read, whichever way it starts."""
+    """As variables and as a file of its own that nobody else may read, by each way to start."""
     for _ in range(3):
         ending, _ = await run(shop, task(TELLS, **fields), **changes)
         assert ending.verdict is Verdict.OK, ending

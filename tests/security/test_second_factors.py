@@ -143,7 +143,7 @@ async def test_the_challenge_is_used_as_a_credential(rig: Rig, clock: VirtualClo
 
 @probe(10, stopped_by="a session begins after the second step alone; each page looks the session up")
 async def test_pages_are_called_after_the_first_step(rig: Rig, clock: VirtualClock) -> None:
-    """The right password, then every later page with whatever cookie that gave; then those of the enrolment."""
+    """The right password, then every later page with the cookies that it gave; then those of the enrolment."""
     await with_codes(rig.here, clock)
     browser = rig.browser(base=ORIGIN)
     step = await browser.sign_in("Ada")

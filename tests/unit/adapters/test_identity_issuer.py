@@ -322,7 +322,7 @@ async def test_without_the_key_of_the_installation_nothing_is_made_or_signed() -
     [({"issuer": None}, "TICKWISE_IDENTITY_ISSUER"), ({"namespaces": ("billing",)}, "TICKWISE_IDENTITY_NAMESPACES")],
 )
 async def test_what_the_settings_do_not_allow_is_refused_for_good(settings: dict[str, Any], words: str) -> None:
-    """By the executor too, whatever an API thought."""
+    """By the executor too, also where an API let it pass."""
     house = Installation(**settings)
     fault = await house.issuer.sign(facts())
     assert isinstance(fault, TokenFault)

@@ -29,7 +29,7 @@ def test_an_image_means_a_container() -> None:
 
 
 def test_a_task_of_the_kind_container_is_in_one() -> None:
-    """Whatever it says, and with a network if it asks for one."""
+    """For each thing that it says, and with a network if it asks for one."""
     for said in ({}, {"isolation": None}, {"isolation": "container"}):
         found = confine(body(**said), "container", None, "default", "default")
         assert ((CONTAINER_LABEL,), Isolation.CONTAINER) == (found.labels, found.fields["isolation"])

@@ -52,7 +52,7 @@ PUBLISHED_AHEAD_SECONDS: Final = 900.0
 SKEW_SECONDS: Final = 300.0
 """The greatest difference between clocks that is thought of."""
 PUBLISHED_SECONDS: Final = TOKEN_SECONDS + SKEW_SECONDS
-"""A key stays published for so long after it signed last, whatever the life of tokens was."""
+"""The time for which a key stays published after it signed last. It is longer than the longest life of a token."""
 RELOAD_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 2.0
 """Between two reads of the keys while none is there that signs."""

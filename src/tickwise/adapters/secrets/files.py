@@ -6,7 +6,7 @@ Kubernetes puts a link in the place of each file (`db-password` ──► `..dat
 to replace all of them at once. So links are followed, but only within the folder of the namespace: each step is taken
 from the descriptor of the folder before it, and no step leads up or to an absolute path.
 
-Invariant: nothing outside of the folder of its namespace is opened, whatever a name or a link says.
+Invariant: no name and no link opens a file outside of the folder of its namespace.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     pipeline ──its token──► exchange: of_issuer ──► check ──► use (once) ──► access token of the federation's key
 
 A federation is a key whose secret nobody has, and a rule that says which tokens stand in its place. So its
-permissions, its namespaces, its owner and its end are those of the key, and whatever ends the key ends it
-(`ports.identity.keys`).
+permissions, its namespaces, its owner and its end are those of the key (`ports.identity.keys`). It ends with the key.
 """
 
 from __future__ import annotations

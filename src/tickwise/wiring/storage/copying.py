@@ -34,7 +34,7 @@ class CopyReport(NamedTuple):
 
 def copy_blobs(settings: Settings, source: str, goal: str, tell: Callable[[int, int], None]) -> CopyReport:
     """Copy all blobs; `tell` gets how many are done, and how many there are. The credentials of the settings are for
-    whichever of the two is a bucket. Raises `Misconfigured`, and `Unavailable` if a store goes away: call it again."""
+    the one of the two that is a bucket. Raises `Misconfigured`; `Unavailable` if a store goes away: call it again."""
     if source.rstrip("/") == goal.rstrip("/"):
         raise Misconfigured("both addresses are the same; name where the blobs are, then where they are to be")
     access = access_of(settings)

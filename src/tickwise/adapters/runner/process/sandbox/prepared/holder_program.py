@@ -393,6 +393,8 @@ class TaskInit:
         # As after the execution of a program: its own files in /proc are its own.
         self._kernel.prctl(PR_SET_DUMPABLE, 1)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        for ignored in (_signal.SIGHUP, _signal.SIGQUIT):  # by `nohup`, for all that it starts
+            _signal.signal(ignored, _signal.SIG_DFL)
         return request
 
     # ------------------------------------------------------------------------------------------ while it lives
@@ -548,7 +550,8 @@ def _spawned(request: TaskRequest, output: int) -> int:
                 file_actions=((os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)),
                 setsid=True,
                 setsigmask=(),
-                setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ),  # Python ignores them; tasks shall not
+                # Python ignores the first two, and `nohup` the others for all that it starts; tasks shall not.
+                setsigdef=(_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT),
             )
         except (FileNotFoundError, NotADirectoryError):
             continue
