@@ -17,11 +17,13 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import hypothesis
 import pytest
 import pytest_asyncio
+import structlog
 
 from tests.services import packages, shared
 from tests.services.elasticmq import CREDENTIALS
@@ -45,6 +47,16 @@ hypothesis.settings.load_profile("gate")
 
 TEST_SECONDS = 120.0
 REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
+
+_configure_logs = structlog.configure
+
+
+def _configure_logs_uncached(*args: Any, **settings: Any) -> None:
+    """A cached logger keeps the processors of its test, so no later test of the process could capture its lines."""
+    _configure_logs(*args, **{**settings, "cache_logger_on_first_use": False})
+
+
+structlog.configure = _configure_logs_uncached
 
 _redis_databases = count()
 NOBODY = 65_534

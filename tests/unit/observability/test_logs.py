@@ -101,3 +101,14 @@ def test_a_traceback_shows_no_values_of_variables(style: str) -> None:
         structlog.get_logger("tickwise.test").exception("failed")
     assert "ValueError" in stream.getvalue()
     assert "notforthelog" not in stream.getvalue()
+
+
+def test_a_logger_that_was_used_below_other_settings_is_captured_later() -> None:
+    """Settings of one test, as those of a command that runs in it, do not stay with the loggers of the modules."""
+    used = structlog.get_logger("tickwise.test.used")
+    configure("error", stream=io.StringIO())
+    used.error("below_other_settings")
+    structlog.reset_defaults()
+    with structlog.testing.capture_logs() as logs:
+        used.info("later")
+    assert ["later"] == [line["event"] for line in logs]

@@ -1,0 +1,83 @@
+"""`EffectLog`: the port to the log of one shard, which is its truth.
+
+    acquire ──► Tenure(epoch, checkpoint, last) ──► checkpoint + entries ──► append, append, … ──► release
+                                                                        └──► keep a checkpoint, drop what is before it
+
+Invariant: one owner appends at a time. Whoever acquired last wins; an append of an earlier owner is refused by the log
+itself, whatever its clock says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tickwise.domain.errors import Unavailable
+
+
+class OwnershipLost(Unavailable):
+    """Another owner has acquired the log, or the lease has ended: nothing that was not answered has happened for
+    certain, and this process must stop to answer for the shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """An ownership of a log."""
+
+    epoch: int
+    """Above that of each earlier tenure."""
+    checkpoint: int
+    """The position of the newest whole checkpoint; 0: there is none."""
+    last: int
+    """The position of the last entry; 0: there is none."""
+
+
+class LogEntry(NamedTuple):
+    """The effects of one commit."""
+
+    position: int
+    """From 1, without gaps."""
+    body: bytes
+
+
+class EffectLog(Protocol):
+    """The log of one shard. Each method may raise `OwnershipLost`, or `StoreUnavailable` when it cannot be reached."""
+
+    async def acquire(self, owner: str, endpoint: str) -> Tenure:
+        """Own the log from now on. `owner` names this process, `endpoint` says where clients find it ("": nowhere)."""
+        ...
+
+    async def append(self, body: bytes) -> int:
+        """Store the effects of one commit and return their position, once they cannot be lost.
+
+        An answer that does not come is resolved before this returns or raises: after `StoreUnavailable` the entry may
+        exist or not, and the owner must acquire the log again before it decides anything else. Calls come one at a
+        time."""
+        ...
+
+    def entries(self, after: int) -> AsyncIterator[LogEntry]:
+        """The entries behind that position, in order."""
+        ...
+
+    async def keep_checkpoint(self, position: int, parts: AsyncIterable[bytes]) -> None:
+        """Store the whole state as of `position`. It counts once all parts are there; an earlier one counts until
+        then."""
+        ...
+
+    def checkpoint(self, position: int) -> AsyncIterator[bytes]:
+        """The parts of the checkpoint of that position, as they were kept."""
+        ...
+
+    async def drop(self, before: int) -> None:
+        """Forget entries before that position, as far as is convenient; those that a checkpoint needs must stay."""
+        ...
+
+    async def renew(self) -> float:
+        """Extend the lease and return for how many seconds from the call's begin reads may be answered. A log without
+        leases returns infinity."""
+        ...
+
+    async def release(self) -> None:
+        """Give the log back, so that the next owner need not wait for the lease to end."""
+        ...

@@ -1,0 +1,1 @@
+"""One store over several: each namespace lives in one of them."""
