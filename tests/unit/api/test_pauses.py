@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -12,6 +11,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.app import API, World, world
+from tests.support.waiting import eventually
+from tickwise.domain.audit import AuditAction
 from tickwise.ports.audit import AuditPage, AuditPlace, AuditQuery
 from tickwise.ports.paging import Page, SearchPlace
 from tickwise.ports.store.searches import COUNT_LOOKS, SearchCount
@@ -76,13 +77,19 @@ async def test_a_search_of_the_audit_log_that_paused_leads_to_its_place(
     assert "next" not in last.links
 
 
+async def _is_later(now: Callable[[], Awaitable[float]], instant: float) -> bool:
+    return await now() >= instant + 0.001
+
+
 async def test_an_export_of_the_audit_log_goes_on_behind_each_pause(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the entries of all looks."""
     find, rows = here.control.context.store.audit.find, []
     await here.client.post(f"{API}/stops", json={"all": True, "reason": "a move", "until": None})
-    await asyncio.sleep(0.002)  # an export ends before the millisecond in which it was asked for
+    now = here.control.context.store.audit.settled
+    (stopped,) = await find(AuditQuery(namespace=None, action=AuditAction.STOP_MADE, limit=1))
+    await eventually(lambda: _is_later(now, stopped.at))  # an export ends before the millisecond of its request
 
     async def searched(query: AuditQuery) -> AuditPage:
         if query.limit == 1 or query.beyond is not None:
