@@ -179,7 +179,7 @@ async def world(
             second_factor=second_factor,
             settings=settings,
             issuer=(issuer or usual_issuer)(store, clock),
-            **{name: options.pop(name) for name in ("verifier", "sso", "password_sign_in") if name in options},
+            **{name: options.pop(name) for name in ("verifier", "sso", "proxy", "password_sign_in") if name in options},
         )
     await control.start()
     await admit_setting(store.keys, clock, ADMIN_KEY)

@@ -16,6 +16,7 @@ from tests.support.app import World, world
 from tests.support.people import PASSWORD, person
 from tickwise.domain.model import Origin, Principal
 from tickwise.web.app import Pages, PagesConfig
+from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.transport import Transport
 
 LOCAL: Final = "http://127.0.0.1:8470"
@@ -94,8 +95,10 @@ class Browser:
 
 
 @asynccontextmanager
-async def pages(*, tls_at_proxy: bool = False, **options: Any) -> AsyncIterator[Rig]:
-    """A world with pages."""
+async def pages(
+    *, tls_at_proxy: bool = False, proxies: ProxyHeaders | None = None, **options: Any
+) -> AsyncIterator[Rig]:
+    """A world with pages. `proxies`: those that sign people in before them."""
     async with world(**options) as here:
         told: list[tuple[str, int]] = []
 
@@ -109,6 +112,7 @@ async def pages(*, tls_at_proxy: bool = False, **options: Any) -> AsyncIterator[
             paces=Unpaced(),
             answered=answered,
             transport=Transport(tls_at_proxy=tls_at_proxy),
+            proxies=proxies or ProxyHeaders(),
         )
         yield Rig(here, Pages(here.control, here.clock, config), told)
 

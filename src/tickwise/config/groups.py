@@ -10,6 +10,7 @@ from tickwise.config.factors import FactorSettings
 from tickwise.config.identity import IdentitySettings
 from tickwise.config.machines import MachineSettings
 from tickwise.config.oidc import OidcSettings
+from tickwise.config.proxy_sign_in import ProxySignInSettings
 from tickwise.config.scripts import ScriptSettings
 from tickwise.config.secrets import SecretSettings
 
@@ -25,5 +26,10 @@ class KeptSettings(BlobSettings, SecretSettings, IdentitySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignInSettings(OidcSettings, FactorSettings, MachineSettings):
+class VouchingSettings(OidcSettings, ProxySignInSettings):
+    """Of who else vouches for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignInSettings(VouchingSettings, FactorSettings, MachineSettings):
     """Of how people and programs sign in."""

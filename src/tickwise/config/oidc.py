@@ -114,9 +114,9 @@ def check_oidc(settings: Any, variables: Mapping[str, str]) -> None:
     """Check rules over several of these settings; `settings` has `public_url`, too. `variables`: the name of each
     setting in the environment. Raises `Misconfigured`."""
     if settings.oidc_issuer is None:
-        if settings.password_sign_in == "off":
+        if settings.password_sign_in == "off" and not settings.proxy_sign_in_from:
             raise Misconfigured(
-                "password_sign_in is off, and no provider signs people in: nobody could. Set "
+                "password_sign_in is off, and neither a provider nor a proxy signs people in: nobody could. Set "
                 f"{variables['oidc_issuer']}, or leave {variables['password_sign_in']} at on."
             )
         return

@@ -44,6 +44,7 @@ from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.people import People
 from tickwise.control.people.second_step import SecondStepOf
 from tickwise.control.people.session_opening import BrowserLimits
+from tickwise.control.people.sso.proxy import ProxyConfig
 from tickwise.control.people.sso.rules import SsoConfig
 from tickwise.control.people.users import SelfRegistration
 from tickwise.control.receipts import ReceiptService
@@ -107,6 +108,7 @@ class Control:
         issuer: TokenIssuer | None = None,
         verifier: AssertionVerifier | None = None,
         sso: SsoConfig | None = None,
+        proxy: ProxyConfig | None = None,
         password_sign_in: PasswordSignIn = PasswordSignIn.ON,
     ) -> None:
         """`kinds` by their name. With `broker`, requests are buffered: a request that goes through it is answered once
@@ -116,8 +118,8 @@ class Control:
         not. `limits` counts sign-ins of all processes. `source_bytes_most`: how long a script in a job may be.
         `run_as_users`: those that jobs may name, as far as this process knows. `bootstrap_key`: that of the settings.
         `browser_limits`: when sessions of browsers end. `settings`: those in force, for administrators. `issuer` signs
-        identity tokens. `sso`: the provider that signs people in. `password_sign_in`: who signs in with a password.
-        `second_factor`: who needs one. `verifier` checks tokens of other issuers; None: none is taken."""
+        identity tokens. `sso` and `proxy` sign people in, `password_sign_in` says who does with a password, and
+        `second_factor` who needs one. `verifier` checks tokens of other issuers; None: none is taken."""
         self.context, self.clock, self._kinds, self._scripts = context, context.clock, kinds, scripts
         check = TaskCheck(
             kinds, scripts=scripts, source_bytes_most=source_bytes_most, run_as_users=run_as_users, issuer=issuer
@@ -136,7 +138,7 @@ class Control:
         self._begin_access(context, keys)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         known = (
-            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso,
+            context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso, proxy,
             password_sign_in, verifier,
         )  # fmt: skip
         people = self._begin_people(partial(People, *known), SecondFactors(context, second_factor or FactorPolicy()))
@@ -179,7 +181,12 @@ class Control:
         """The services of people and of their second factors."""
         people = self._people = make(second.assemble)
         self.factors, self.factor_sign_ins, self.browsers = second.service, second.sign_ins, people.browsers
-        self.sso, self.identities, self.devices = people.sso, people.identities, people.devices
+        self.sso, self.proxy, self.identities, self.devices = (
+            people.sso,
+            people.proxy,
+            people.identities,
+            people.devices,
+        )
         self.users, self.access_roles, self.auth, self.bearers = people.users, people.roles, people.auth, people.bearers
         return people
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
@@ -36,6 +36,7 @@ from tickwise.web.cookies import Cookies
 from tickwise.web.failures import failure_of
 from tickwise.web.headers import PRIVATE, PROTECTION
 from tickwise.web.page import WebPage
+from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.sessions import Sessions
 from tickwise.web.status.board import StatusBoard
 from tickwise.web.status.port import PATH, StatusPort
@@ -93,6 +94,8 @@ class PagesConfig:
     answered: Answered
     transport: Transport
     local_folder: LocalFolder = lambda _base, _address: None
+    proxies: ProxyHeaders = field(default_factory=ProxyHeaders)
+    """Those that sign people in before the pages."""
 
 
 class Pages:
@@ -174,6 +177,7 @@ class Pages:
             cookies=self._cookies,
             transport=self._config.transport,
             local_folder=self._config.local_folder,
+            proxies=self._config.proxies,
             request=request,
             origin=origin,
             is_stream=page.is_stream,
@@ -199,7 +203,9 @@ class Pages:
             visit.form = await _form(request)
         visit.cookie = self._cookies.read(request)
         if visit.cookie is not None and self._config.transport.is_private(request):
-            visit.caller = await self._sessions.caller(visit.cookie, used=visit.is_document)
+            found = await self._sessions.find(visit.cookie, used=visit.is_document)
+            if found is not None and self._config.proxies.vouches(request, found.provider):
+                visit.caller = found.caller
         if visit.caller is None:
             if page.is_open:
                 return await page.handler(visit)

@@ -31,12 +31,12 @@ class Find(Protocol):
 
 
 class _Known(NamedTuple):
-    """The caller of a cookie."""
+    """The session of a cookie."""
 
     until: float
     noted_at: float
     """The last use that the store was told of."""
-    caller: Caller
+    found: FoundBrowser
 
 
 class Sessions:
@@ -48,13 +48,18 @@ class Sessions:
         self._known: dict[bytes, _Known] = {}
 
     async def caller(self, cookie: str, *, used: bool) -> Caller | None:
-        """The caller of a session; None: it has ended. `used`: by a person. Raises `StoreUnavailable`."""
+        """As `find`, the caller alone."""
+        found = await self.find(cookie, used=used)
+        return None if found is None else found.caller
+
+    async def find(self, cookie: str, *, used: bool) -> FoundBrowser | None:
+        """The session of a cookie; None: it has ended. `used`: by a person. Raises `StoreUnavailable`."""
         digest, now = sha256(cookie.encode("utf-8", "surrogatepass")).digest(), self._monotonic()
         known = self._known.get(digest)
         noted_at = float("-inf") if known is None else known.noted_at
         is_noted = not used or now - noted_at < NOTED_SECONDS
         if known is not None and known.until > now and is_noted:
-            return known.caller
+            return known.found
         found = await self._find(cookie, used=used)
         if found is None:
             self._known.pop(digest, None)
@@ -62,8 +67,8 @@ class Sessions:
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         until = min(now + KNOWN_SECONDS, now + found.seconds_left)
-        self._known[digest] = _Known(until, now if used else noted_at, found.caller)
-        return found.caller
+        self._known[digest] = _Known(until, now if used else noted_at, found)
+        return found
 
     def forget(self, cookie: str) -> None:
         """Look this cookie up at its next request."""

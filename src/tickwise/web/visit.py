@@ -22,6 +22,7 @@ from tickwise.web.cookies import Cookies
 from tickwise.web.copies import LISTINGS, Copier, Copy
 from tickwise.web.display import Display, display_of
 from tickwise.web.navigation import DOORS, Door
+from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates
 from tickwise.web.transport import Transport
@@ -49,6 +50,7 @@ class Visit:
     cookies: Cookies
     transport: Transport
     local_folder: LocalFolder
+    proxies: ProxyHeaders
     request: Request
     origin: Origin
     cookie: str | None = None

@@ -19,6 +19,7 @@ from tickwise.ports.clock import Clock
 from tickwise.web.app import Pages, PagesConfig
 from tickwise.web.transport import Transport
 from tickwise.web.visit import LocalFolder
+from tickwise.wiring.outgoing.proxy_sign_in import proxy_headers
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.tls.clear_text import is_loopback
 
@@ -103,5 +104,6 @@ def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: Client
         answered=answered,
         transport=Transport(tls_at_proxy=settings.tls_ends_at == "proxy", public_url=settings.public_url),
         local_folder=_local_folder(settings),
+        proxies=proxy_headers(settings),
     )
     return Pages(control, clock, config)

@@ -84,6 +84,7 @@ from tickwise.wiring.outgoing.federations import federated_tokens
 from tickwise.wiring.outgoing.identity_issuer import make_issuer
 from tickwise.wiring.outgoing.notices import make_notice_delivery
 from tickwise.wiring.outgoing.provider import open_provider
+from tickwise.wiring.outgoing.proxy_sign_in import proxy_config
 from tickwise.wiring.outgoing.secret_providers import further_providers
 from tickwise.wiring.outgoing.secrets import secret_providers
 from tickwise.wiring.outgoing.tracing import open_tracing
@@ -357,6 +358,7 @@ def _control(runtime: Runtime, sso: SsoConfig | None, verifier: AssertionVerifie
         issuer=runtime.issuer,
         verifier=verifier,
         sso=sso,
+        proxy=proxy_config(settings),
         password_sign_in=PasswordSignIn(settings.password_sign_in),
     )
 

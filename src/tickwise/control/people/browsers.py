@@ -30,6 +30,7 @@ from tickwise.domain.errors import Forbidden, Unauthenticated
 from tickwise.domain.model import Origin, Principal
 from tickwise.domain.networks import is_loopback
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore, NewSessionLink, SessionSubject
+from tickwise.ports.identity.identities import ProviderSession
 from tickwise.ports.identity.users import UserStore
 from tickwise.ports.signals import Topic
 
@@ -50,6 +51,8 @@ class FoundBrowser(NamedTuple):
     caller: Caller
     seconds_left: float
     """Until it ends if it is not used."""
+    provider: ProviderSession | None = None
+    """The session at a provider, or at a proxy, that it came from."""
 
 
 class BrowserService:
@@ -129,7 +132,9 @@ class BrowserService:
             return None
         session = await self._sessions.find(_digest(cookie), used=used)
         caller = None if session is None else await self._caller(session.subject)
-        return None if session is None or caller is None else FoundBrowser(caller, session.seconds_left)
+        if session is None or caller is None:
+            return None
+        return FoundBrowser(caller, session.seconds_left, session.provider)
 
     @requires_none("it takes a right away, and the cookie is the credential")
     async def sign_out(self, cookie: str, who: Principal | None, origin: Origin) -> None:

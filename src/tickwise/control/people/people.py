@@ -22,7 +22,8 @@ from tickwise.control.people.second_step import SecondStepOf, SignInParts
 from tickwise.control.people.session_opening import BrowserLimits, SessionOpening
 from tickwise.control.people.sso.accounts import ProviderAccounts
 from tickwise.control.people.sso.identities import IdentityService
-from tickwise.control.people.sso.rules import SsoConfig
+from tickwise.control.people.sso.proxy import ProxyConfig, ProxySignInService
+from tickwise.control.people.sso.rules import ProviderRules, SsoConfig
 from tickwise.control.people.sso.service import SsoService
 from tickwise.control.people.tokens import AccessTokens
 from tickwise.control.people.users import SelfRegistration, UserService
@@ -55,6 +56,7 @@ class People:
         limits: RateLimits | None,
         browser_limits: BrowserLimits | None,
         sso: SsoConfig | None,
+        proxy: ProxyConfig | None,
         password_sign_in: PasswordSignIn,
         verifier: AssertionVerifier | None,
         second_step: SecondStepOf,
@@ -84,7 +86,7 @@ class People:
             opening=opening,
             second_step=step,
         )
-        self._begin_sso(context, sso, directory, SignInRules(pace, denials, password_sign_in, opening))
+        self._begin_sso(context, (sso, proxy), directory, SignInRules(pace, denials, password_sign_in, opening))
         self.auth = AuthService(
             context,
             users=store.users,
@@ -104,15 +106,26 @@ class People:
         self.devices = DeviceService(context, users=store.users, pace=pace)
 
     def _begin_sso(
-        self, context: ControlContext, sso: SsoConfig | None, directory: NamespaceDirectory, rules: SignInRules
+        self,
+        context: ControlContext,
+        vouching: tuple[SsoConfig | None, ProxyConfig | None],
+        directory: NamespaceDirectory,
+        rules: SignInRules,
     ) -> None:
-        store = context.store
+        store, (sso, proxy) = context.store, vouching
         users, identities, roles = store.users, store.identities, store.roles
-        accounts = None
-        if sso is not None:
-            accounts = ProviderAccounts(
-                context, sso.rules, users=users, identities=identities, roles=roles, directory=directory
-            )
+
+        def accounts_of(by: ProviderRules) -> ProviderAccounts:
+            return ProviderAccounts(context, by, users=users, identities=identities, roles=roles, directory=directory)
+
+        accounts = None if sso is None else accounts_of(sso.rules)
+        self.proxy = ProxySignInService(
+            proxy,
+            accounts=None if proxy is None else accounts_of(proxy.rules),
+            users=users,
+            opening=rules.opening,
+            denials=rules.denials,
+        )
         self.sso = SsoService(
             context,
             sso,

@@ -58,6 +58,8 @@ class BrowserSession(NamedTuple):
     subject: SessionSubject
     seconds_left: float
     """Until it ends if it is not used, by the store's clock."""
+    provider: ProviderSession | None = None
+    """The session at a provider that it came from."""
 
 
 class NewSessionLink(NamedTuple):

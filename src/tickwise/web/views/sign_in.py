@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.people.second_step import WaitingStep
-from tickwise.domain.errors import Busy, Forbidden, Refused, TickwiseError, Unauthenticated
+from tickwise.domain.errors import Busy, Forbidden, NotFound, Refused, TickwiseError, Unauthenticated
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
@@ -28,6 +28,8 @@ from tickwise.web.visit import Visit
 
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
 SEE_OTHER: Final = 303
+OUT: Final = "out"
+"""The form comes after a sign-out: nobody is signed in again by a proxy or a provider that still knows the person."""
 DONE: Final = {"password": "Your password is stored. Sign in with it."}
 """The sentence about the form that led here."""
 
@@ -44,16 +46,41 @@ def asked_to_sign_in(visit: Visit) -> Response:
 
 
 async def login_page(visit: Visit) -> Response:
-    """The form; who is signed in goes on."""
+    """The form; who is signed in, here or by a proxy before the pages, goes on."""
     back = own_address(visit.query.get("next", "/"))
-    return RedirectResponse(back, SEE_OTHER) if visit.caller is not None else sign_in_form(visit, 200, back=back)
+    if visit.caller is not None:
+        return RedirectResponse(back, SEE_OTHER)
+    is_named = visit.proxies.is_named(visit.request)
+    if not is_named or visit.query.get("done") == OUT or not visit.transport.is_private(visit.request):
+        return sign_in_form(visit, 200, back=back)
+    return await _by_proxy(visit, back, {})
+
+
+async def proxy_login(visit: Visit) -> Response:
+    """Begin the session of the person whom a proxy names, and go on as `login` does."""
+    back, typed = own_address(visit.form.get("next", "/")), _typed(visit)
+    if not visit.transport.is_private(visit.request):
+        return sign_in_form(visit, 403, back=back, typed=typed)
+    return await _by_proxy(visit, back, typed)
+
+
+async def _by_proxy(visit: Visit, back: str, typed: Mapping[str, str]) -> Response:
+    try:
+        person = visit.proxies.person(visit.request)
+        if person is None:
+            return sign_in_form(visit, 401, back=back, typed=typed, fault="No proxy says who you are.")
+        opened = await visit.control.proxy.sign_in(person, visit.origin, earlier=visit.cookie)
+    except (Unauthenticated, NotFound) as refusal:
+        visit.control.proxy.refused(refusal, visit.origin)
+        return sign_in_form(visit, 401, back=back, typed=typed, fault=sentence(refusal))
+    return await signed_in(visit, opened, back=back, typed=typed)
 
 
 async def login(visit: Visit) -> Response:
     """Begin a session, and go on with the page that was asked for, or with the form that was typed."""
     form = visit.form
     back = own_address(form.get("next", "/"))
-    typed = {name.removeprefix(TYPED): value for name, value in form.items() if name.startswith(TYPED)}
+    typed = _typed(visit)
     username = form.get("username", "").strip()[:CREDENTIAL_CHARACTERS_MAX]
     password = form.get("password", "")[:CREDENTIAL_CHARACTERS_MAX]
     if not visit.transport.is_private(visit.request):
@@ -70,6 +97,11 @@ async def login(visit: Visit) -> Response:
     if isinstance(opened, WaitingStep):
         return await begun(visit, opened, back=back, typed=typed)
     return await signed_in(visit, opened, back=back, typed=typed)
+
+
+def _typed(visit: Visit) -> Mapping[str, str]:
+    """The fields of a form that come back after the sign-in."""
+    return {name.removeprefix(TYPED): value for name, value in visit.form.items() if name.startswith(TYPED)}
 
 
 async def passkey_login(visit: Visit) -> Response:
@@ -106,8 +138,8 @@ async def logout(visit: Visit) -> Response:
     if visit.cookie is not None:
         await visit.control.browsers.sign_out(visit.cookie, visit.principal, visit.origin)
         visit.sessions.forget(visit.cookie)
-    by_provider = visit.control.sso.provider() is not None
-    response = RedirectResponse("/login?done=out" if by_provider else "/login", SEE_OTHER)
+    tells = visit.control.sso.provider() is not None or bool(visit.proxies.networks)
+    response = RedirectResponse(f"/login?done={OUT}" if tells else "/login", SEE_OTHER)
     visit.cookies.drop(response)
     response.headers["clear-site-data"] = '"cache"'
     return response
@@ -135,7 +167,9 @@ def sign_in_form(
         "provider": visit.control.sso.provider(),
         "begin": f"/login/provider?{urlencode({'next': back})}",
         "passwords": visit.control.sso.passwords.value,
-        "is_signed_out": visit.query.get("done") == "out",
+        "is_signed_out": visit.query.get("done") == OUT,
+        "person": visit.proxies.name_of(visit.request),
+        "proxy_out": visit.control.proxy.sign_out_url(),
         "passkeys": private and offers_passkey(visit),
     }
     return visit.page("login.html", values, status if private else 403)
@@ -149,6 +183,7 @@ def sentence(error: TickwiseError) -> str:
 SIGN_IN: Final = (
     WebPage(method="GET", path="/login", name="login", handler=login_page, is_open=True),
     WebPage(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
+    WebPage(method="POST", path="/login/proxy", name="proxy_login", handler=proxy_login, is_open=True),
     WebPage(method="POST", path="/login/passkey", name="passkey_login", handler=passkey_login, is_open=True),
     WebPage(method="GET", path="/open/{link}", name="open_link", handler=open_link, is_open=True),
     WebPage(method="POST", path="/logout", name="sign_out", handler=logout, is_open=True),

@@ -167,7 +167,11 @@ def accept(session: Session, link: str, from_stdin: bool) -> None:
 @users.command()
 @click.argument("user")
 @click.argument("subject")
-@click.option("--issuer", metavar="ADDRESS", help="Another provider than that of the server's settings.")
+@click.option(
+    "--issuer",
+    metavar="ADDRESS",
+    help="Another provider than that of the server's settings; proxy: the proxy before the pages.",
+)
 @view_options
 @click.pass_obj
 def link(session: Session, user: str, subject: str, issuer: str | None) -> None:

@@ -82,9 +82,10 @@ class ProviderAccounts:
 
     async def _added(self, identity: Identity, claims: Mapping[str, Any], email: str | None, origin: Origin) -> UserRow:
         if not self._rules.adds_people:
+            issuer = "" if "://" in identity.issuer else f" --issuer {identity.issuer}"
             raise Unauthenticated(
                 "nobody here is tied to your account at the provider: ask an administrator to do it "
-                f"(tickwise users link NAME {identity.subject[:100]})"
+                f"(tickwise users link NAME {identity.subject[:100]}{issuer})"
             )
         known = await self._known_roles()
         roles = await self._roles(claims, known)
@@ -181,7 +182,7 @@ class ProviderAccounts:
         if error.code == "last_administrator":
             return Unauthenticated(
                 "the provider takes the role of the last administrator away: give that role to another person first, "
-                "or mend oidc_roles"
+                "or mend the mapping of groups to roles"
             )
         if error.code == "user_exists":
             return Unauthenticated(

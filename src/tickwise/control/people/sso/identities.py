@@ -67,7 +67,10 @@ class IdentityService:
         await self._check(who, user_id)
         issuer = body.issuer or (None if self._config is None else self._config.provider.issuer)
         if issuer is None:
-            raise Invalid("no provider is set here: name the issuer", pointer="/issuer")
+            raise Invalid(
+                "no provider is set here: name the issuer; for a name that a proxy gives, it is proxy",
+                pointer="/issuer",
+            )
         identity = Identity(issuer, body.subject)
         audit = entry(
             who, AuditAction.IDENTITY_LINKED, "user", user_id, namespace=INSTALLATION, detail=identity_fields(identity)

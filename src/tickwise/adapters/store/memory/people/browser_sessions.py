@@ -60,7 +60,8 @@ class BrowserSessions(Duty):
             if each.session.digest == digest and self._seconds_left(each) > 0:
                 if used and self._state.now() - each.used_at > USE_NOTED_SECONDS:
                     each.used_at = self._state.now()
-                return BrowserSession(each.session.session_id, each.session.subject, self._seconds_left(each))
+                begun = each.session
+                return BrowserSession(begun.session_id, begun.subject, self._seconds_left(each), begun.provider)
         return None
 
     async def end(

@@ -18,6 +18,7 @@ from tickwise.ports.identity.browser_sessions import (
     NewSessionLink,
     SessionSubject,
 )
+from tickwise.ports.identity.identities import Identity, ProviderSession
 
 
 class BrowserSessions(Part):
@@ -62,8 +63,8 @@ class BrowserSessions(Part):
         if row is None or not used:
             return None if row is None else _session(row)
         async with self._links.pooled(writes=True) as connection:
-            renewed = await connection.fetchrow(statement("browser_session_use"), digest, USE_NOTED_SECONDS)
-        return _session(row if renewed is None else renewed)
+            seconds_left = await connection.fetchval(statement("browser_session_use"), digest, USE_NOTED_SECONDS)
+        return _session(row) if seconds_left is None else _session(row)._replace(seconds_left=seconds_left)
 
     async def end(
         self, *, digest: bytes | None = None, user_id: UUID | None = None, audit: AuditEntry | None = None
@@ -99,6 +100,8 @@ class BrowserSessions(Part):
 
 
 def _session(row: Mapping[str, Any]) -> BrowserSession:
-    return BrowserSession(
-        row["session_id"], SessionSubject(row["user_id"], row["key_id"], row["generation"]), row["seconds_left"]
-    )
+    subject = SessionSubject(row["user_id"], row["key_id"], row["generation"])
+    provider = None
+    if row["issuer"] is not None:
+        provider = ProviderSession(Identity(row["issuer"], row["subject"]), row["session"])
+    return BrowserSession(row["session_id"], subject, row["seconds_left"], provider)

@@ -27,15 +27,18 @@ DELETE FROM tickwise.session_links WHERE (user_id = $1 OR key_id = $2) AND expir
 
 -- name: browser_session_find
 -- The good session with the digest $1. One of an earlier epoch is over.
-SELECT session_id, user_id, key_id, generation, date_part('epoch', least(expires, ends) - tickwise.now()) AS seconds_left
-FROM tickwise.browser_sessions WHERE digest = $1 AND least(expires, ends) > tickwise.now()
-  AND created >= (SELECT coalesce(max(began), '-infinity') FROM tickwise.epochs WHERE cause <> 'first')
+SELECT b.session_id, b.user_id, b.key_id, b.generation, p.issuer, p.subject, p.session,
+  date_part('epoch', least(b.expires, b.ends) - tickwise.now()) AS seconds_left
+FROM tickwise.browser_sessions b LEFT JOIN tickwise.provider_sessions p USING (session_id)
+WHERE b.digest = $1 AND least(b.expires, b.ends) > tickwise.now()
+  AND b.created >= (SELECT coalesce(max(began), '-infinity') FROM tickwise.epochs WHERE cause <> 'first')
 
 -- name: browser_session_use
--- Begin the idle time of the session with the digest $1 anew. No row: it is not good, or was used within the last $2 seconds.
+-- Begin the idle time of the session with the digest $1 anew: until it ends now. No row: it is not good, or was used within
+-- the last $2 seconds.
 UPDATE tickwise.browser_sessions SET used = tickwise.now(), expires = tickwise.now() + (expires - used)
 WHERE digest = $1 AND least(expires, ends) > tickwise.now() AND used < tickwise.now() - $2::float8 * interval '1 second'
-RETURNING session_id, user_id, key_id, generation, date_part('epoch', least(expires, ends) - tickwise.now()) AS seconds_left
+RETURNING date_part('epoch', least(expires, ends) - tickwise.now()) AS seconds_left
 
 -- name: browser_sessions_end
 -- End the session with the digest $1 (NULL: none), or all of the person $2 (NULL: none).

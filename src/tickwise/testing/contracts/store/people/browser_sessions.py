@@ -6,6 +6,8 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.model import Principal
@@ -17,6 +19,7 @@ from tickwise.ports.identity.browser_sessions import (
     NewSessionLink,
     SessionSubject,
 )
+from tickwise.ports.identity.identities import Identity, ProviderSession
 from tickwise.ports.store import Store
 from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.contracts.store.people.users import new_user
@@ -72,7 +75,20 @@ class BrowserSessionsContract(StoreContract):
                 found = await store.browser_sessions.find(digest(number), used=used)
                 assert found is not None
                 assert (found.session_id, found.subject) == (session.session_id, subject)
+                assert found.provider is None
                 assert DAY - 60 < found.seconds_left <= DAY
+
+    @pytest.mark.parametrize("session", ["s-1", None])
+    async def test_a_session_is_found_with_the_one_it_came_from(
+        self, store: Store, make: Factory, session: str | None
+    ) -> None:
+        """At a provider, used or not."""
+        subject, provider = await self.person(store, make), ProviderSession(Identity("proxy", "ada"), session)
+        await store.browser_sessions.begin(new_session(make, subject, provider=provider))
+        for used in (False, True):
+            found = await store.browser_sessions.find(digest(1), used=used)
+            assert found is not None
+            assert provider == found.provider
         assert await store.browser_sessions.find(digest(99), used=True) is None
 
     async def test_the_use_of_a_session_renews_its_idle_time(self, store: Store, make: Factory) -> None:

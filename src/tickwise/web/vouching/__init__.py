@@ -1,0 +1,1 @@
+"""The proxy that vouches for a visitor, before the pages are asked."""
