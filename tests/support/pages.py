@@ -16,8 +16,8 @@ from tests.support.app import World, world
 from tests.support.people import PASSWORD, person
 from tickwise.domain.model import Origin, Principal
 from tickwise.web.app import Pages, PagesConfig
-from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.transport import Transport
+from tickwise.web.vouching.headers import ProxyHeaders
 
 LOCAL: Final = "http://127.0.0.1:8470"
 SAME_ORIGIN: Final = {"Sec-Fetch-Site": "same-origin"}

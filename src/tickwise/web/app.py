@@ -36,7 +36,6 @@ from tickwise.web.cookies import Cookies
 from tickwise.web.failures import failure_of
 from tickwise.web.headers import PRIVATE, PROTECTION
 from tickwise.web.page import WebPage
-from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.sessions import Sessions
 from tickwise.web.status.board import StatusBoard
 from tickwise.web.status.port import PATH, StatusPort
@@ -45,6 +44,7 @@ from tickwise.web.transport import SAFE, Transport, is_host
 from tickwise.web.views import PAGES
 from tickwise.web.views.sign_in import asked_to_sign_in
 from tickwise.web.visit import NAMESPACE, LocalFolder, Visit
+from tickwise.web.vouching.headers import ProxyHeaders
 
 UNKNOWN: Final = "unknown"
 """The name of the page that answers for paths without a page."""

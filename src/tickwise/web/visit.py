@@ -22,10 +22,10 @@ from tickwise.web.cookies import Cookies
 from tickwise.web.copies import LISTINGS, Copier, Copy
 from tickwise.web.display import Display, display_of
 from tickwise.web.navigation import DOORS, Door
-from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.sessions import Sessions
 from tickwise.web.templating import Templates
 from tickwise.web.transport import Transport
+from tickwise.web.vouching.headers import ProxyHeaders
 
 PART: Final = "tickwise-part"
 """The header that asks for one block of a page: `live`, `results`, `preview`."""

@@ -21,7 +21,8 @@ from tickwise.web.views import PAGES
 SOME_ID = "01a1fd81-8cdc-82e9-be4e-34f9a5bd159d"
 OPEN = {
     "login", "sign_in", "open_link", "sign_out", "choose_password", "password_chosen", "display", "act", "act_done",
-    "second_step", "passkey_options", "passkey_login", "proxy_login", "enrol_begin_codes", "enrol_begin_passkey", "enrol_confirm",
+    "second_step", "passkey_options", "passkey_login", "proxy_login", "enrol_begin_codes", "enrol_begin_passkey",
+    "enrol_confirm",
     "enrol_passkey", "provider_begin", "provider_callback", "provider_out",
 }  # fmt: skip
 OWN = {

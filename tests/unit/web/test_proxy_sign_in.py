@@ -20,8 +20,8 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.identities import Identity
 from tickwise.testing.clock import VirtualClock
-from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.web.sessions import KNOWN_SECONDS
+from tickwise.web.vouching.headers import ProxyHeaders
 
 PROXY: Final = "127.0.0.9"
 ADA: Final = {"Remote_User": "ada", "Remote_Email": "ada@example.com", "Remote_Groups": "dev, everybody"}

@@ -3,8 +3,8 @@
     acquire ──► Tenure(epoch, checkpoint, last) ──► checkpoint + entries ──► append, append, … ──► release
                                                                         └──► keep a checkpoint, drop what is before it
 
-Invariant: one owner appends at a time. The owner that acquired last wins; an append of an earlier owner is refused by the log
-itself, whatever its clock says.
+Invariant: one owner appends at a time. The owner that acquired last wins; an append of an earlier owner is refused by
+the log itself, whatever its clock says.
 """
 
 from __future__ import annotations
