@@ -54,8 +54,8 @@ MEANINGS = {
     "oidc_role_unknown": "`oidc_roles` gives a role or names a namespace that is not there, so it gives nothing; "
     "`tickwise doctor sso`.",
     "provider_sign_in_refused": "A sign-in by the provider was refused; the sign-in page shows the same reason.",
-    "proxy_sign_in_refused": "Headers of a proxy signed nobody in; the sign-in page shows the same reason. At an address "
-    "that is not in `proxy_sign_in_from`, the proxy has moved, or somebody tries.",
+    "proxy_sign_in_refused": "Headers of a proxy signed nobody in; the sign-in page shows the same reason. At an "
+    "address that is not in `proxy_sign_in_from`, the proxy has moved, or somebody tries.",
     "provider_signed_out": "The provider told a logout: so many sessions ended here.",
     "spans_unsent": "The collector of traces is away, or refuses spans. They are dropped and counted "
     "(`tickwise_spans_dropped_total`) until `spans_sent_again`; no request and no run waits for it.",
