@@ -83,6 +83,7 @@ make scheduler.toml <<TOML
 $(database scheduler)
 $(broker scheduler)
 $signals
+$sealing
 TOML
 make executor.toml <<TOML
 $(database executor)

@@ -121,6 +121,8 @@ MEANINGS = {
     "channel_unknown": "A job or a notification rule names a channel that is not in the namespace.",
     "event_unknown": "A notification rule names an event that there is not; the answer says which one is alike.",
     "job_unknown": "A notification rule names a job that is not in the namespace.",
+    "channel_closed": "The secrets of a channel are sealed under a key that is not set, or were changed. Set that key "
+    "again behind the others, or remove the channel and make it again.",
     "no_secret": "Only webhooks are signed: a channel of another kind has no signing secret.",
     "notice_not_dead": "Only a notice that could not be delivered, and whose channel is there, can be sent again.",
     "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",

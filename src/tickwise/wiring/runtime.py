@@ -427,7 +427,9 @@ def make_scheduler(runtime: Runtime) -> Service:
         tracer=runtime.tracer,
         keep_anchors=None if settings.audit_anchor_file is None else AnchorFile(settings.audit_anchor_file),
         receiver=_receiver(runtime),
-        notice_delivery=make_notice_delivery(settings, runtime.store, runtime.clock, runtime.metrics.notice_tried),
+        notice_delivery=make_notice_delivery(
+            settings, runtime.store, runtime.clock, runtime.sealer, runtime.metrics.notice_tried
+        ),
     )
 
 

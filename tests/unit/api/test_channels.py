@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ import pytest_asyncio
 from tests.support.scene import Scene, scene
 from tests.support.waiting import eventually
 from tickwise.api.wire import time_of
+from tickwise.documents.channel_secrets import opened_secrets
 from tickwise.domain.notices.rules import NoticeState
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store.notices import NoticeQuery, SettledNotice
@@ -43,6 +44,13 @@ async def key_of(here: Scene, *permissions: str, **more: Any) -> str:
     return str((await here.ask("POST", "/keys", 201, body))["key"])
 
 
+async def opened(here: Scene) -> Mapping[str, str]:
+    """The secrets of the only channel, as its sender gets them."""
+    channel = (await here.store.channels.find("default"))[0]
+    [kept] = await here.store.channels.secrets([channel.channel_id])
+    return await opened_secrets(kept.secrets, channel.channel_id, here.world.control.context.sealer)
+
+
 async def test_the_secret_of_a_webhook_is_told_once(here: Scene) -> None:
     """In the answer to its making, in the form of Standard Webhooks; never again, and its address not at all."""
     first = await made(here)
@@ -52,8 +60,7 @@ async def test_the_secret_of_a_webhook_is_told_once(here: Scene) -> None:
     assert "https://hooks.example.com/***" == first["url"]
     assert first == await here.ask("GET", f"/channels/{first['channel_id']}")
     assert [first] == await here.ask("GET", "/channels")
-    stored = await here.store.channels.secrets([(await here.store.channels.find("default"))[0].channel_id])
-    assert [HOOK["url"]] == [each.secrets["url"] for each in stored]
+    assert HOOK["url"] == (await opened(here))["url"]
     second = await here.ask("POST", f"/channels/{first['channel_id']}/rotate-secret")
     assert second["secret"].startswith("whsec_")
     assert secret != second["secret"]
@@ -136,15 +143,15 @@ async def test_a_change_keeps_what_is_not_sent(here: Scene) -> None:
     path = f"/channels/{channel['channel_id']}"
     changed = await here.ask("PATCH", path, 200, {"url": channel["url"]})
     assert ("on-call", channel["url"], {"X-Token": "***"}) == (changed["name"], changed["url"], changed["headers"])
-    [stored] = await here.store.channels.secrets([(await here.store.channels.find("default"))[0].channel_id])
-    assert (HOOK["url"], channel["secret"]) == (stored.secrets["url"], stored.secrets["signing_secret"])
-    assert "t0p" in stored.secrets.values()
+    stored = await opened(here)
+    assert (HOOK["url"], channel["secret"]) == (stored["url"], stored["signing_secret"])
+    assert "t0p" in stored.values()
     moved = await here.ask("PATCH", path, 200, {"url": "https://hooks.example.com/new"})
     assert 3 == moved["version"]
-    [stored] = await here.store.channels.secrets([(await here.store.channels.find("default"))[0].channel_id])
+    stored = await opened(here)
     assert ("https://hooks.example.com/new", channel["secret"]) == (
-        stored.secrets["url"],
-        stored.secrets["signing_secret"],
+        stored["url"],
+        stored["signing_secret"],
     )
 
 

@@ -13,16 +13,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.receivers import mail_sink, receiver
+from tickwise.adapters.secrets.keys import LocalKey
+from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.adapters.senders.http_delivery import HttpDelivery
 from tickwise.adapters.senders.mail import EmailSender, InstallationMail
 from tickwise.adapters.senders.webhook import WebhookSender
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.documents.channel_secrets import sealed_secrets
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.notices.channels import channel_fields
 from tickwise.domain.notices.messages import notice_text
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, NoticeQuery, SettledNotice
 from tickwise.ports.store.notices import LINGER_SECONDS, SENDS_OF_NAMESPACE
@@ -38,7 +42,7 @@ from tickwise.roles.scheduler.notice_delivery import (
 )
 from tickwise.roles.scheduler.queue_counts import COUNT_SECONDS, QueueCounts
 from tickwise.testing.clock import VirtualClock
-from tickwise.testing.contracts.store.notices.deliveries import channel, notice
+from tickwise.testing.contracts.store.notices.deliveries import SECRETS, channel, notice
 from tickwise.testing.factories import Factory
 
 HOUR = 3_600.0
@@ -50,6 +54,7 @@ class Scripted(ChannelSender):
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Notice]] = []
+        self.secrets: list[Mapping[str, str]] = []
         self.says: dict[str, DeliveryResult | Exception] = {}
         self.holds: dict[str, asyncio.Event] = {}
         self.is_closed = False
@@ -64,6 +69,7 @@ class Scripted(ChannelSender):
     ) -> DeliveryResult:
         """One try."""
         self.sent.append((channel.name, message.notice))
+        self.secrets.append(secrets)
         if channel.name in self.holds:
             await self.holds[channel.name].wait()
         said = self.says.get(channel.name, DeliveryResult(DeliveryOutcome.DELIVERED))
@@ -87,7 +93,12 @@ class Delivery:
         self.metrics = Metrics()
         self.delivery = self.scheduler("one")
 
-    def scheduler(self, name: str, senders: Mapping[NoticeChannelKind, ChannelSender] | None = None) -> NoticeDelivery:
+    def scheduler(
+        self,
+        name: str,
+        senders: Mapping[NoticeChannelKind, ChannelSender] | None = None,
+        sealer: EnvelopeSealer | None = None,
+    ) -> NoticeDelivery:
         """The delivery of a scheduler."""
         return NoticeDelivery(
             self.store.notices,
@@ -98,6 +109,7 @@ class Delivery:
             clock=self.clock,
             name=name,
             tried=self.metrics.notice_tried,
+            sealer=sealer,
         )
 
     async def channel(
@@ -444,3 +456,20 @@ async def test_tries_are_counted_by_the_kind_of_the_channel_alone() -> None:
     assert before + 4 * len(NoticeChannelKind) == text.count("tickwise_notices_")
     here.metrics.notices_counted(None)
     assert "tickwise_notices_waiting{" not in here.metrics.render().decode()
+
+
+async def test_a_sender_gets_the_secrets_opened(rig: Delivery) -> None:
+    """Sealed as control seals them; while the key is not there, the notice waits and says why."""
+    key = EnvelopeSealing([LocalKey(bytes(32))], rig.clock)
+    made = channel(rig.make)
+    await rig.store.channels.add(made, await sealed_secrets(SECRETS, made.channel_id, key))
+    await rig.notice(made)
+    await rig.round()
+    [waits] = await rig.found()
+    assert (NoticeState.WAITING, True) == (waits.state, "do not open" in str(waits.error))
+    assert [] == rig.sender.sent
+    rig.delivery = rig.scheduler("two", sealer=key)
+    await rig.clock.advance(waits.due - rig.clock.now() + 0.001)
+    await rig.round()
+    assert [NoticeState.DELIVERED] == await rig.states()
+    assert [SECRETS] == rig.sender.secrets

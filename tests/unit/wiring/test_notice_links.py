@@ -51,7 +51,7 @@ async def links_sent(rig: Rig, settings: Settings) -> dict[str, str]:
         fields, secrets = channel_fields(NoticeChannelKind.WEBHOOK, {"url": f"{at.url}/x"}, random=bytes(32))
         to = await store.channels.add(channel(make, f"c{uuid4()}", settings=fields, allow_private=True), secrets)
         await store.notices.add(notice(make, to, rule_id=make.identifier(), lines=(line(make, alert_id=alert),)))
-        delivery = make_notice_delivery(settings, store, clock)
+        delivery = make_notice_delivery(settings, store, clock, None)
         await delivery.step()
         await delivery.finish()
         await delivery.close()
@@ -86,7 +86,7 @@ async def test_nothing_is_sent_before_the_key_is_published(
         return await publish(key)  # type: ignore[arg-type]  # it is handed on as it came
 
     monkeypatch.setattr(store.sessions, "publish", counted)
-    delivery = make_notice_delivery(settings, store, rig.here.clock)
+    delivery = make_notice_delivery(settings, store, rig.here.clock, None)
     with pytest.raises(StoreUnavailable):
         await delivery.step()
     for _ in range(3):

@@ -67,7 +67,7 @@ appArmorProfile: {{ toJson . }}
 
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
-recorder's, the addresses of heartbeats the scheduler's, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
+recorder's, the addresses of heartbeats the scheduler's, the key of stored secrets that of those who store or open one, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
 `secretsOf`. (dict "root" $ "role" api|search|identity|web|scheduler|recorder|executor|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
@@ -77,6 +77,7 @@ recorder's, the addresses of heartbeats the scheduler's, `database_url` that of 
 {{- if eq $role "migrations" }}{{ $names = list "database_url" }}{{ end -}}
 {{- if has $role (list "api" "search") }}{{ $names = append $names "search_database_url" }}{{ end -}}
 {{- if has $role (list "api" "recorder") }}{{ $names = append $names "requests_keys" }}{{ end -}}
+{{- if has $role (list "api" "web" "scheduler" "executor") }}{{ $names = append $names "secrets_key" }}{{ end -}}
 {{- if eq $role "api" }}{{ $names = append $names "bootstrap_key" }}{{ end -}}
 {{- if eq $role "scheduler" }}{{ $names = concat $names (list "heartbeat_url" "heartbeat_fail_url") }}{{ end -}}
 {{- $held := dict -}}

@@ -3,7 +3,7 @@
     ChannelBody ──► settings, secrets ──► store; the signing secret of a webhook is answered this once
     test ──► a notice of its own ──► delivered as any other; its outcome is on record under its id
 
-Invariant: a secret of a channel is answered when it is made, and never again.
+Invariant: a secret of a channel is answered when it is made, and never again; it is stored sealed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from tickwise.control.notices.channel_bodies import (
 from tickwise.control.notices.places import place_for, places_for
 from tickwise.control.notices.sending import send_tests, settled
 from tickwise.control.texts import clean_line
+from tickwise.documents.channel_secrets import opened_secrets, sealed_secrets
 from tickwise.domain.audit import AuditAction
-from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound
+from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound, NotOpened
 from tickwise.domain.model import Principal, time_id
 from tickwise.domain.notices.channels import SECRET_BYTES, SIGNING_SECRET, channel_fields, signing_secret
 from tickwise.domain.notices.rules import INSTALLATION, Notice, NoticeChannel, NoticeChannelKind
@@ -95,7 +96,8 @@ class ChannelService:
             who, AuditAction.CHANNEL_ADDED, "channel", channel.channel_id, namespace=namespace,
             after=audit_fields(channel),
         )  # fmt: skip
-        stored = await self._context.surely(lambda: self._context.store.channels.add(channel, secrets, audit=audit))
+        kept = await sealed_secrets(secrets, channel.channel_id, self._context.sealer)
+        stored = await self._context.surely(lambda: self._context.store.channels.add(channel, kept, audit=audit))
         return MadeChannel(stored, secrets.get(SIGNING_SECRET))
 
     @requires(Permission.NOTICES_READ)
@@ -125,7 +127,9 @@ class ChannelService:
         if not allow and (said or old.allow_private):
             check_public(old.kind, changed_secrets)
         new = replace(old, settings=settings, allow_private=allow)
-        kept = None if dict(changed_secrets) == secrets else changed_secrets
+        kept = None
+        if dict(changed_secrets) != secrets:
+            kept = await sealed_secrets(changed_secrets, channel_id, self._context.sealer)
         audit = entry(
             who, AuditAction.CHANNEL_CHANGED, "channel", channel_id, namespace=old.namespace,
             before=audit_fields(old), after=audit_fields(new), detail={"address_changed": kept is not None},
@@ -141,7 +145,9 @@ class ChannelService:
         if old.kind is not NoticeChannelKind.WEBHOOK:
             raise Conflict("only webhooks are signed; a channel of this kind has no secret of ours", code="no_secret")
         secret = signing_secret(self._context.clock.random_bytes(SECRET_BYTES))
-        secrets = {**await self._secrets(old), SIGNING_SECRET: secret}
+        secrets = await sealed_secrets(
+            {**await self._secrets(old), SIGNING_SECRET: secret}, channel_id, self._context.sealer
+        )
         audit = entry(
             who, AuditAction.CHANNEL_SECRET_ROTATED, "channel", channel_id, namespace=old.namespace,
             detail={"name": old.name},
@@ -219,7 +225,14 @@ class ChannelService:
 
     async def _secrets(self, channel: NoticeChannel) -> dict[str, str]:
         for found in await self._context.store.channels.secrets([channel.channel_id]):
-            return dict(found.secrets)
+            try:
+                return dict(await opened_secrets(found.secrets, channel.channel_id, self._context.sealer))
+            except NotOpened as lost:
+                raise Conflict(
+                    f"the address and the secret of the channel {channel.name!r} do not open: {lost.detail}; or remove "
+                    "the channel and make it again",
+                    code="channel_closed",
+                ) from lost
         return {}
 
 

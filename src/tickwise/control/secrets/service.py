@@ -20,6 +20,7 @@ from msgspec import Meta
 from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
+from tickwise.documents.channel_secrets import opened_secrets, sealed_secrets, sealed_under
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Busy, Forbidden, Invalid, NotFound, NotOpened, SealingKeyUnset, VersionConflict
@@ -200,9 +201,10 @@ class SecretService:
 
     @requires(Permission.SECRETS_WRITE)
     async def rewrap(self, who: Principal, after: SecretPlace | None, *, again: bool = False) -> RewrapStep:
-        """Wrap the data keys of the next secrets by the newest key, of all namespaces; those that it wraps already are
-        passed over unless `again`. What is done is done: a rotation that ends at any point goes on with the next
-        call. Raises `Forbidden`, `SealingKeyUnset`, `SealingUnavailable`."""
+        """Wrap the data keys of the next secrets by the newest key, of all namespaces; behind the last, seal the
+        secrets of channels by it. Those that are under it already are passed over unless `again`. What is done is done:
+        a rotation that ends at any point goes on with the next call. Raises `Forbidden`, `SealingKeyUnset`,
+        `SealingUnavailable`."""
         _check_installation(who)
         sealer = self._sealer
         if sealer.newest is None:
@@ -221,10 +223,33 @@ class SecretService:
         detail = {"count": len(done), "sealed_under": key_text(sealer.newest)}
         audit = entry(who, AuditAction.SECRETS_REWRAPPED, "secret", namespace=INSTALLATION, detail=detail)
         rewrapped = await self._context.store.secrets.rewrap(done, audit=audit) if done else 0
-        more = len(found) > REWRAP_PAGE
-        return RewrapStep(rewrapped, failed, found[REWRAP_PAGE - 1].place if more else None)
+        if len(found) > REWRAP_PAGE:
+            return RewrapStep(rewrapped, failed, found[REWRAP_PAGE - 1].place)
+        resealed, closed = await self._reseal_channels(sealer, again=again)
+        return RewrapStep(rewrapped + resealed, failed + closed, None)
 
     # ------------------------------------------------------------------------------------------ parts
+
+    async def _reseal_channels(
+        self, sealer: EnvelopeSealer, *, again: bool
+    ) -> tuple[int, list[tuple[SecretPlace, str]]]:
+        """Seal the secrets of channels by the newest key, also those that are not sealed yet. The number of channels;
+        those that do not open."""
+        channels, count, after = self._context.store.channels, 0, None
+        failed: list[tuple[SecretPlace, str]] = []
+        while found := await channels.all_secrets(after, REWRAP_PAGE):
+            for channel, kept in found:
+                if not kept or (not again and sealed_under(kept) == sealer.newest):
+                    continue
+                try:
+                    plain = await opened_secrets(kept, channel.channel_id, sealer)
+                except NotOpened as lost:
+                    failed.append((SecretPlace(channel.namespace, f"channel {channel.name}"), lost.detail))
+                    continue
+                sealed = await sealed_secrets(plain, channel.channel_id, sealer)
+                count += await channels.reseal(channel.channel_id, kept, sealed)
+            after = found[-1].channel.channel_id
+        return count, failed
 
     @property
     def _sealer(self) -> EnvelopeSealer:

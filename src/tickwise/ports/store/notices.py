@@ -77,7 +77,8 @@ def check_channels(count: int) -> None:
 
 
 class ChannelSecrets(NamedTuple):
-    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address."""
+    """The fields of a channel that are for its sender alone: the signing secret, a password, the whole address. As they
+    are kept: `documents.channel_secrets` seals and opens them."""
 
     channel: NoticeChannel
     secrets: Mapping[str, str]
@@ -132,6 +133,15 @@ class ChannelStore(Protocol):
 
     async def secrets(self, channel_ids: Sequence[UUID]) -> Sequence[ChannelSecrets]:
         """For senders alone."""
+        ...
+
+    async def all_secrets(self, after: UUID | None, limit: int) -> Sequence[ChannelSecrets]:
+        """Those of the channels behind this id, of all namespaces, in the order of their ids: to seal them anew."""
+        ...
+
+    async def reseal(self, channel_id: UUID, before: Mapping[str, str], secrets: Mapping[str, str]) -> bool:
+        """Replace the secrets of a channel if they are still those, without a new version. False: they are others, or
+        the channel is gone."""
         ...
 
 

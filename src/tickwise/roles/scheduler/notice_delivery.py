@@ -22,11 +22,13 @@ from typing import Final
 
 import structlog
 
-from tickwise.domain.errors import Unavailable
+from tickwise.documents.channel_secrets import opened_secrets
+from tickwise.domain.errors import NotOpened, SealingUnavailable, Unavailable
 from tickwise.domain.notices.messages import NoticeText
 from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.senders import ChannelSender, DeliveryOutcome, DeliveryResult, NoticeMessage
 from tickwise.ports.store import SEND_LEASE_SECONDS, ChannelSecrets, ChannelStore, NoticeStore, SettledNotice
 from tickwise.ports.store.notices import LINGER_SECONDS
@@ -82,9 +84,11 @@ class NoticeDelivery:
         name: str,
         tried: Tried | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
+        sealer: EnvelopeSealer | None = None,
     ) -> None:
-        """`now` is the store's clock. `name` tells this scheduler from all others, also from one before it. `tried`
-        hears of each try, for the metrics. `prepare` is awaited once, before the first notice is taken."""
+        """`sealer` opens the secrets of channels. `now` is the store's clock. `name` tells this scheduler from all
+        others, also from one before it. `tried` hears of each try, for the metrics. `prepare` is awaited once, before
+        the first notice is taken."""
         self._notices = notices
         self._channels = channels
         self._senders = senders
@@ -94,6 +98,7 @@ class NoticeDelivery:
         self._name = name
         self._tried_so = tried
         self._prepare = prepare
+        self._sealer = sealer
         self._sends: dict[asyncio.Task[None], float] = {}
         """Each with the time at which it began."""
         self._is_loaded = False
@@ -170,9 +175,12 @@ class NoticeDelivery:
             words = self._words(notice)
             message = NoticeMessage(notice, words.title, words.text, words.links, now)
             async with asyncio.timeout(2 * SEND_SECONDS):
-                return await sender.send(channel.channel, channel.secrets, message, timeout=SEND_SECONDS)
+                secrets = await opened_secrets(channel.secrets, channel.channel.channel_id, self._sealer)
+                return await sender.send(channel.channel, secrets, message, timeout=SEND_SECONDS)
         except TimeoutError:
             return DeliveryResult(DeliveryOutcome.LATER, "the sender did not end in time")
+        except (NotOpened, SealingUnavailable) as closed:
+            return DeliveryResult(DeliveryOutcome.LATER, f"the secrets of the channel do not open: {closed.detail}")
         except Exception as error:  # noqa: BLE001  # one of a library: the notice is tried again, and the loop goes on
             # Its text may hold a secret.
             return DeliveryResult(DeliveryOutcome.LATER, f"the sender failed: {type(error).__name__}")

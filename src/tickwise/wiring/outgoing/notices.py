@@ -22,6 +22,7 @@ from tickwise.domain.notices.messages import NoticeText, notice_text
 from tickwise.domain.notices.rules import Notice, NoticeChannelKind
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity.sessions import PublicKey
+from tickwise.ports.sealing import EnvelopeSealer
 from tickwise.ports.store import Store
 from tickwise.roles.scheduler.notice_delivery import NoticeDelivery, Tried
 from tickwise.wiring.private_files import signing_key
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 logger = structlog.get_logger("tickwise.wiring")
 
 
-def make_notice_delivery(settings: Settings, store: Store, clock: Clock, tried: Tried | None = None) -> NoticeDelivery:
+def make_notice_delivery(
+    settings: Settings, store: Store, clock: Clock, sealer: EnvelopeSealer | None, tried: Tried | None = None
+) -> NoticeDelivery:
     """The delivery of a scheduler. Raises `Misconfigured`."""
     lookups, words = Lookups(), _words(settings, store, clock)
     delivery = HttpDelivery(lookups=lookups)
@@ -51,6 +54,7 @@ def make_notice_delivery(settings: Settings, store: Store, clock: Clock, tried: 
         name=f"{socket.gethostname()}:{os.getpid()}:{clock.random_bytes(4).hex()}",
         tried=tried,
         prepare=words.publish if isinstance(words, ActingWords) else None,
+        sealer=sealer,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from tickwise.config import Settings
+from tickwise.documents.channel_secrets import sealed_under
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Misconfigured, SealingKeyUnset, SealingUnavailable, TickwiseError
 from tickwise.ports.clock import Clock
@@ -22,6 +23,7 @@ from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, se
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
+CHANNELS_AT_ONCE: Final = 100
 NAMED_MOST: Final = 5
 _BY: Final = "tickwise"
 
@@ -87,6 +89,8 @@ async def secret_findings(settings: Settings, store: Store, clock: Clock) -> Asy
     if earlier:
         text = ", ".join(f"{count} under {key_text(key_id)}" for key_id, count in sorted(earlier.items()))
         yield DoctorFinding("secrets", "warning", f"{text}, an earlier key", "tickwise secrets rewrap")
+    async for finding in _channels(store, sealer):
+        yield finding
     lost = await store.secrets.find(SecretQuery(namespace=None, not_under=sealer.known, limit=NAMED_MOST + 1))
     if lost:
         names = ", ".join(f"{row.namespace}/{row.name}" for row in lost[:NAMED_MOST])
@@ -95,4 +99,27 @@ async def secret_findings(settings: Settings, store: Store, clock: Clock) -> Asy
         yield DoctorFinding(
             "secrets", "error", f"{count} cannot be decrypted, for their key is not set: {names}{more}",
             "set that key again behind the others, or set these secrets anew: tickwise secrets set NAME",
+        )  # fmt: skip
+
+
+async def _channels(store: Store, sealer: EnvelopeSealer) -> AsyncIterator[DoctorFinding]:
+    """Channels whose secrets are not sealed by the newest key, or do not open."""
+    earlier, lost, after = 0, list[str](), None
+    while found := await store.channels.all_secrets(after, CHANNELS_AT_ONCE):
+        for channel, kept in found:
+            under = sealed_under(kept)
+            if under is not None and under not in sealer.known:
+                lost.append(f"{channel.namespace}/{channel.name}")
+            elif kept and under != sealer.newest:
+                earlier += 1
+        after = found[-1].channel.channel_id
+    if earlier:
+        yield DoctorFinding(
+            "secrets", "warning", f"those of {earlier} channels are not sealed by the newest key",
+            "tickwise secrets rewrap",
+        )  # fmt: skip
+    if lost:
+        yield DoctorFinding(
+            "secrets", "error", f"those of {len(lost)} channels do not open: {', '.join(lost[:NAMED_MOST])}",
+            "set their key again behind the others, or make these channels again",
         )  # fmt: skip

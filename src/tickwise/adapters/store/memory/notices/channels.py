@@ -136,3 +136,13 @@ class NoticeChannels(Duty):
             for each in dict.fromkeys(channel_ids)
             if each in state.channels
         ]
+
+    async def all_secrets(self, after: UUID | None, limit: int) -> Sequence[ChannelSecrets]:
+        behind = sorted(each for each in self._state.channels if after is None or each > after)
+        return await self.secrets(behind[:limit])
+
+    async def reseal(self, channel_id: UUID, before: Mapping[str, str], secrets: Mapping[str, str]) -> bool:
+        if self._state.channel_secrets.get(channel_id) != dict(before):
+            return False
+        self._state.channel_secrets[channel_id] = dict(secrets)
+        return True

@@ -118,6 +118,20 @@ class NoticeChannels(Part):
             rows = await connection.fetch(statement("channels_secrets"), list(channel_ids))
         return [ChannelSecrets(_channel(row), json.loads(row["secrets"])) for row in rows]
 
+    async def all_secrets(self, after: UUID | None, limit: int) -> Sequence[ChannelSecrets]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("channels_all"), after, limit)
+        return await self.secrets([row["channel_id"] for row in rows])
+
+    async def reseal(self, channel_id: UUID, before: Mapping[str, str], secrets: Mapping[str, str]) -> bool:
+        """See the port."""
+        async with self._links.pooled(writes=True) as connection:
+            kept = await connection.fetchval(
+                statement("channel_reseal"), channel_id, json.dumps(dict(before)), json.dumps(dict(secrets))
+            )
+        return kept is not None
+
 
 async def _leave_escalations(connection: asyncpg.Connection, namespace: str, channel_id: UUID) -> None:
     """Let a channel leave the escalations of its rules, which are in their bodies."""

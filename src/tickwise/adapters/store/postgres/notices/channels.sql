@@ -72,12 +72,21 @@ CROSS JOIN LATERAL (
         WHERE channel_id = c.channel_id AND state = 'waiting' AND sender IS NULL AND NOT is_test LIMIT $2) w
   WHERE w.due <= tickwise.now() OR w.tries > 0) n
 
+-- name: channels_all
+-- The ids of channels behind the id $1 (NULL: of all), of which $2 at most.
+SELECT channel_id FROM tickwise.channels WHERE $1::uuid IS NULL OR channel_id > $1 ORDER BY channel_id LIMIT $2
+
+-- name: channel_reseal
+-- Replace the secrets $2 of the channel $1 by $3. No row: it has others, or is gone.
+UPDATE tickwise.channel_secrets SET secrets = $3 WHERE channel_id = $1 AND secrets::jsonb = $2::text::jsonb RETURNING channel_id
+
 -- name: channels_secrets
--- Channels with their secrets, for senders. $1 ids.
+-- Channels with their secrets, for senders, in the order of their ids. $1 ids.
 SELECT c.channel_id, namespace, name, kind, settings, allow_private, created_by, version, date_part('epoch', created_at) AS created_at,
        date_part('epoch', delivered_at) AS delivered_at, date_part('epoch', failed_at) AS failed_at, error, failures,
        date_part('epoch', again_at) AS again_at, slow, secrets
 FROM tickwise.channels c JOIN tickwise.channel_secrets s ON s.channel_id = c.channel_id WHERE c.channel_id = ANY($1::uuid[])
+ORDER BY c.channel_id
 
 -- name: notices_changed
 -- Note that rules or channels changed.

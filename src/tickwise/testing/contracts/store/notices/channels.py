@@ -36,6 +36,30 @@ class ChannelsContract(StoreContract):
         [found] = await store.channels.secrets([made.channel_id, make.identifier()])
         assert (found.channel, found.secrets) == (stored, SECRETS)
 
+    async def test_all_secrets_are_found_page_by_page(self, store: Store, make: Factory) -> None:
+        """Of all namespaces, in the order of the ids, also where a channel has none."""
+        made = [channel(make, name=f"c{number}", namespace=("default", "*")[number % 2]) for number in range(5)]
+        for each in made:
+            await store.channels.add(each, {} if each is made[0] else SECRETS)
+        wanted = sorted(each.channel_id for each in made)
+        first = await store.channels.all_secrets(None, 3)
+        rest = await store.channels.all_secrets(first[-1].channel.channel_id, 3)
+        assert (3, wanted) == (len(first), [each.channel.channel_id for each in [*first, *rest]])
+        assert {str(made[0].channel_id): {}, str(made[1].channel_id): SECRETS}.items() <= {
+            str(each.channel.channel_id): each.secrets for each in [*first, *rest]
+        }.items()
+        assert [] == await store.channels.all_secrets(wanted[-1], 3)
+
+    async def test_secrets_are_replaced_only_if_they_are_those(self, store: Store, make: Factory) -> None:
+        """A rotation of the key never takes back what a person has changed meanwhile; the version stays."""
+        made = await store.channels.add(channel(make), SECRETS)
+        sealed = {"sealed": "AQID"}
+        assert await store.channels.reseal(made.channel_id, dict(reversed(SECRETS.items())), sealed)
+        assert not await store.channels.reseal(made.channel_id, SECRETS, {"url": "of yesterday"})
+        assert not await store.channels.reseal(make.identifier(), SECRETS, sealed)
+        [found] = await store.channels.secrets([made.channel_id])
+        assert (sealed, made.version) == (found.secrets, found.channel.version)
+
     async def test_a_name_is_taken_once_in_a_namespace(self, store: Store, make: Factory) -> None:
         """Also by a change; another namespace may use it."""
         await store.channels.add(channel(make, name="ops"), {})
