@@ -13,6 +13,7 @@ from tickwise.adapters.store.postgres.queue.lanes import Lanes
 from tickwise.adapters.store.postgres.queue.quota_cache import QuotaCache
 from tickwise.adapters.store.postgres.queue.releases import Stuck
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
+from tickwise.adapters.store.postgres.records.large_sets import LargeSets
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, Ready
@@ -42,6 +43,7 @@ class Shared:
         """By executor and lane, the last instant of readiness that was claimed."""
         self.batches = Batches(self.links)
         self.stuck = Stuck()
+        self.large_sets = LargeSets(clock)
         self.at_clock_move: list[Callable[[], None]] = []
         """Called when the store's clock was moved: how far the queues were read says nothing any more."""
         self.on_handover: Callable[[Handover], None] | None = None
@@ -82,6 +84,7 @@ class Shared:
         self.lanes.forget()
         self.quotas.forget()
         self.stuck.clear()
+        self.large_sets.forget()
 
 
 class Part:
@@ -93,3 +96,4 @@ class Part:
         self._clock = shared.clock
         self._lanes = shared.lanes
         self._quotas = shared.quotas
+        self._large_sets = shared.large_sets

@@ -56,7 +56,7 @@ class PlannedSearches(Part):
         if query.job_id is not None:
             return [query.job_id]
         if labels is not None:
-            few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+            few = await labelled_jobs(connection, query.namespace, labels, self._clock, self._large_sets)
             if few is not None and len(few) < query.looked:
                 return few
         if query.namespace == DEFAULT_NAMESPACE:

@@ -139,7 +139,7 @@ class AnalyticsSearches(Part):
         labels = labels_asked(runs.labels, runs.within)
         few = None
         if labels is not None and not query.everywhere:
-            few = await labelled_jobs(connection, runs.namespace, labels, self._clock)
+            few = await labelled_jobs(connection, runs.namespace, labels, self._clock, self._large_sets)
         return [
             None if query.everywhere else runs.namespace,
             runs.job_id,

@@ -75,9 +75,10 @@ class RunSearches(Part):
         """See the port."""
         page = _page(query)
         may_pause = query.may_pause and page is None and not query.ids
-        async with connected(self._links, LIST if page is None else page[0]) as connection:
-            if may_pause:
+        if may_pause:
+            async with self._links.search_line().use(writes=False) as connection:
                 return await self._runs_in_looks(connection, query)
+        async with connected(self._links, LIST if page is None else page[0]) as connection:
             name, asked = page or (LIST, await self._searched_for(connection, query))
             return await self._runs_page(connection, name, asked, query)
 
@@ -90,7 +91,7 @@ class RunSearches(Part):
 
     async def _runs_in_looks(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
         """A page of a search that may pause."""
-        rows, goes_on = await RunWalk(connection, query, self._clock).page()
+        rows, goes_on = await RunWalk(connection, query, self._clock, self._large_sets).page()
         found = page_of(rows, run_row)
         page = Page(await _with_requests(connection, found), cut=found.cut)
         if not page.is_full(query.limit):
@@ -98,9 +99,10 @@ class RunSearches(Part):
         return page
 
     async def _count_runs(self, query: RunQuery) -> SearchCount:
+        if query.may_pause and not query.ids:
+            async with self._links.search_line().use(writes=False) as connection:
+                return await count_runs(connection, query, self._clock, self._large_sets)
         async with self._links.pooled(writes=False) as connection:
-            if query.may_pause and not query.ids:
-                return await count_runs(connection, query, self._clock)
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
         return SearchCount(count, is_whole=count < query.limit)
@@ -111,7 +113,7 @@ class RunSearches(Part):
         labels = labels_asked(query.labels, query.within)
         if labels is None:
             return _asked(query)
-        few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+        few = await labelled_jobs(connection, query.namespace, labels, self._clock, self._large_sets)
         return _asked(query, few, labels if few is None else None)
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:

@@ -21,6 +21,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.records.job_walks import JobWalk
+from tickwise.adapters.store.postgres.records.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.records.searches import (
     ID_SLACK_SECONDS,
@@ -93,10 +94,17 @@ class RunWalk:
     """One call of a search that may pause."""
 
     def __init__(
-        self, connection: asyncpg.Connection, query: RunQuery, clock: Clock, *, looked: int | None = None
-    ) -> None:  # fmt: skip
+        self,
+        connection: asyncpg.Connection,
+        query: RunQuery,
+        clock: Clock,
+        large_sets: LargeSets,
+        *,
+        looked: int | None = None,
+    ) -> None:
         """`looked`: the candidates of a look that does not end where a page is full."""
         self._looked = looked
+        self._large_sets = large_sets
         self._connection = connection
         self._query = query
         self._clock = clock
@@ -139,7 +147,7 @@ class RunWalk:
         asked = JobQuery(
             namespace=query.namespace, name=query.job_name, labels=query.labels, within=query.within, limit=FEW_JOBS
         )
-        found = await JobWalk(self._connection, asked, self._clock).known(FEW_JOBS)
+        found = await JobWalk(self._connection, asked, self._clock, self._large_sets).known(FEW_JOBS)
         return None if found is None else FewJobs(*found)
 
     def _source(self) -> Source:
@@ -229,12 +237,14 @@ class RunWalk:
         return await fetched(self._connection, bounded("runs_picked"), asked, self._clock, KEPT_PLAN)
 
 
-async def count_runs(connection: asyncpg.Connection, query: RunQuery, clock: Clock) -> SearchCount:
+async def count_runs(
+    connection: asyncpg.Connection, query: RunQuery, clock: Clock, large_sets: LargeSets
+) -> SearchCount:
     """Count the runs of a search that may pause."""
     number = 0
     for _ in range(COUNT_LOOKS):
         left = query.limit - number
-        found = await RunWalk(connection, replace(query, limit=left), clock).runs()
+        found = await RunWalk(connection, replace(query, limit=left), clock, large_sets).runs()
         number += min(len(found.runs), left)
         if len(found.runs) >= left:
             break
