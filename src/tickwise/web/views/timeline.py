@@ -144,6 +144,7 @@ async def _runs(visit: Visit, axis: Axis, asked: _Filter) -> _Past:
         before=name_from(axis.end),
         limit=RUNS_MAX + 1,
         may_pause=True,
+        brief=True,
     )
     rows: list[RunRow] = []
     paused_at: SearchPlace | None = None

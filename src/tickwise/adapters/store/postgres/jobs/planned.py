@@ -46,6 +46,8 @@ class PlannedSearches(Part):
         self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None
     ) -> Page[JobRow]:
         """These jobs, in this order."""
+        if not job_ids:
+            return Page()
         rows = await searched_page(connection, "planned_jobs", [namespace, job_ids], bytes_most, self._clock)
         return page_of(rows, job_row)
 

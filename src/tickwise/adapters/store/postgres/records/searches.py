@@ -60,7 +60,7 @@ KEPT: Final = frozenset(
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
-_NO_CONDITIONS: Final = frozenset({"namespace", "before", "limit", "bytes_most", "texts", "may_pause"})
+_NO_CONDITIONS: Final = frozenset({"namespace", "before", "limit", "bytes_most", "texts", "may_pause", "brief"})
 """Fields of a query that say which part of a list is asked for, and nothing about its rows."""
 
 _OWN: Final = "search_terms"
