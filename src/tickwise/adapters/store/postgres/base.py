@@ -44,6 +44,8 @@ class Shared:
         self.batches = Batches(self.links)
         self.stuck = Stuck()
         self.large_sets = LargeSets(clock)
+        self.sample_shares: dict[tuple[UUID, UUID, float], tuple[float, float]] = {}
+        """By days and percent, the share of the pages that a sample of history reads, and until when that is kept."""
         self.at_clock_move: list[Callable[[], None]] = []
         """Called when the store's clock was moved: how far the queues were read says nothing any more."""
         self.on_handover: Callable[[Handover], None] | None = None
