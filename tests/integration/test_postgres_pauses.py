@@ -15,8 +15,8 @@ import pytest_asyncio
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.connection.link import PAGE_SETTINGS
+from tickwise.adapters.store.postgres.large_sets import KEPT_SECONDS, LargeSets
 from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks, searches
-from tickwise.adapters.store.postgres.records.large_sets import KEPT_SECONDS, LargeSets
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger

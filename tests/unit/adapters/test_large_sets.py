@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tickwise.adapters.store.postgres.records.large_sets import KEPT_SECONDS, SETS_MAX, LargeSets
+from tickwise.adapters.store.postgres.large_sets import KEPT_SECONDS, SETS_MAX, LargeSets
 from tickwise.testing.clock import VirtualClock
 
 

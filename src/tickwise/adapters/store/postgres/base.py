@@ -8,12 +8,12 @@ from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.batches import Batches
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
 from tickwise.adapters.store.postgres.queue.quota_cache import QuotaCache
 from tickwise.adapters.store.postgres.queue.releases import Stuck
 from tickwise.adapters.store.postgres.queue.wakeups import Woken
-from tickwise.adapters.store.postgres.records.large_sets import LargeSets
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, Ready

@@ -233,7 +233,7 @@ def _grouped(picked: str) -> str:
 
 def _about(pages: int) -> float:
     """The size of a table, rounded up to one of `SIZES` for each doubling."""
-    return 2.0 ** (math.ceil(math.log2(max(pages, 1)) * SIZES) / SIZES)
+    return math.exp2(math.ceil(math.log2(max(pages, 1)) * SIZES) / SIZES)
 
 
 def _share(read: int, pages: int, asked: float) -> float:

@@ -25,8 +25,8 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.job_rows import job_row
-from tickwise.adapters.store.postgres.records.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.records.searches import (
     KEPT_PLAN,
@@ -48,6 +48,9 @@ from tickwise.ports.store.searches import COUNT_LOOKS
 
 LOOKED_JOBS: Final = 5_000
 """Jobs of all kinds."""
+LOOKED_NEWEST: Final = 2_000
+"""Jobs of all kinds that a page looks at before those that an index knows: beside thousands of new one-time jobs a
+second, each look at the newest is one at jobs of the last second."""
 LOOKED_REPEATING: Final = 10_000
 """Jobs that recur or run on demand. They lie close together: a look at so many takes no longer."""
 LOOKED_MARKED: Final = 2_000
@@ -182,7 +185,7 @@ class JobWalk:
         if newest.floor is None:
             if self._is_named and (named := await self._named(below)) is not None:
                 return named
-            newest = await self._look(self._newest(), below)
+            newest = await self._look(self._newest_few(), below)
             page = await self._picked(newest.jobs, _place(newest.floor))
             if newest.floor is None or page.paused_at is None:
                 return page
@@ -210,7 +213,7 @@ class JobWalk:
         few = await self._few(self._sets_of_repeating(), below, is_one_time=False)
         if few is None:
             return None
-        newest = await self._look(self._newest(), below, is_one_time=True)
+        newest = await self._look(self._newest_few(), below, is_one_time=True)
         found = sorted({*newest.jobs, *few}, key=lambda job: job.place, reverse=True)
         page = await self._picked(found, _place(newest.floor, is_rest=True))
         page.rest_from = newest.floor
@@ -276,6 +279,11 @@ class JobWalk:
     def _newest(self) -> Source:
         is_common = self._query.namespace == DEFAULT_NAMESPACE
         return Source("jobs_every" if is_common else "jobs_of_namespace", self._looked)
+
+    def _newest_few(self) -> Source:
+        """The same, of which a page looks at fewer. A count looks at as many as it may."""
+        newest = self._newest()
+        return newest if self._counts else newest._replace(looked=min(newest.looked, LOOKED_NEWEST))
 
     @property
     def _looked(self) -> int:

@@ -20,8 +20,8 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.job_walks import JobWalk
-from tickwise.adapters.store.postgres.records.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.records.searches import (
     ID_SLACK_SECONDS,
@@ -44,7 +44,9 @@ from tickwise.ports.store.searches import COUNT_LOOKS
 LOOKED_RUNS: Final = 40_000
 """Runs that are looked at by themselves. A window of due times is looked for among ids from ten minutes after it on."""
 LOOKED_JOBS: Final = 2_000
-"""Runs whose jobs are looked at."""
+"""Runs whose jobs are looked at; …"""
+LOOKED_OF_PAGE: Final = 1_000
+"""… by a page: each takes 5 to 10 us. A count looks at as many as it may."""
 FEW_LATE: Final = 2_000
 """The most runs that were due long after the time in their id, in one window."""
 FEW_JOBS: Final = 250
@@ -113,6 +115,7 @@ class RunWalk:
         """`looked`: the candidates of a look that does not end where a page is full."""
         self._looked = looked
         self._large_sets = large_sets
+        self._jobs_looked = LOOKED_JOBS
         self._brief: dict[UUID, Mapping[str, Any]] = {}
         """The rows that looks gave of a brief search."""
         self._connection = connection
@@ -125,6 +128,7 @@ class RunWalk:
 
     async def page(self) -> FoundRuns:
         """The rows of a page."""
+        self._jobs_looked = min(LOOKED_JOBS, LOOKED_OF_PAGE)
         found = await self.runs()
         shown = found.runs[: self._query.limit]
         if self._query.brief and self._brief.keys() >= set(shown):
@@ -206,7 +210,7 @@ class RunWalk:
 
     async def _look(self, source: Source, below: UUID, after: UUID, known: Sequence[UUID]) -> Look:
         """Look among candidates below an id, until they fill a page or are as many as one look may have."""
-        looked = self._looked or (LOOKED_JOBS if self._is_of_jobs else LOOKED_RUNS)
+        looked = self._looked or (self._jobs_looked if self._is_of_jobs else LOOKED_RUNS)
         most = self._looked or self._query.limit
         is_brief = self._query.brief and source.name in BRIEF_SOURCES
         text = look_text(source.name, statement("runs_in_order"), is_brief=is_brief)

@@ -25,7 +25,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import PAGE_SECONDS, Links
-from tickwise.adapters.store.postgres.records.large_sets import LargeSets
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
