@@ -99,7 +99,7 @@ class Tracer:
         return int.from_bytes(self._clock.random_bytes(8), "big") or 1
 
     def span_ids(self, count: int) -> list[int]:
-        """So many new ones, by one draw of random bytes."""
+        """New ids of spans, by one draw of random bytes."""
         drawn = self._clock.random_bytes(8 * count)
         return [int.from_bytes(drawn[at : at + 8], "big") or 1 for at in range(0, 8 * count, 8)]
 

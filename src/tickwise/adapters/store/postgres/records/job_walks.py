@@ -281,7 +281,7 @@ class JobWalk:
         return Source("jobs_every" if is_common else "jobs_of_namespace", self._looked)
 
     def _newest_few(self) -> Source:
-        """The same, of which a page looks at fewer. A count looks at as many as it may."""
+        """All jobs, of which a page looks at fewer. A count looks at as many as it may."""
         newest = self._newest()
         return newest if self._counts else newest._replace(looked=min(newest.looked, LOOKED_NEWEST))
 
