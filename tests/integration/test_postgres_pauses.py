@@ -14,12 +14,15 @@ import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.connection.link import PAGE_SETTINGS
+from tickwise.adapters.store.postgres.large_sets import KEPT_SECONDS, LargeSets
 from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks, searches
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import JobQuery, LetterQuery, LetterStatus, RunQuery
+from tickwise.testing.clock import VirtualClock
 
 JOBS: Final = 40_000
 """One-time jobs that are over and stand in front, and half as many others of each kind behind them."""
@@ -27,6 +30,8 @@ LOOKED: Final = 500
 """The candidates of a look, in these tests."""
 MAX_READ: Final = 6 * LOOKED + 100
 """Rows that one call may read: two looks, a set for each condition, and what they are looked up in."""
+MAX_FIRST_READ: Final = 1_000
+"""Rows that a page of 26 with a status may read where its first look fills it. A whole look reads 4,000 and more."""
 LOOKS_MOST: Final = 4
 COUNTED: Final = 1_001
 MAX_SET_READ: Final = 4 * COUNTED
@@ -89,6 +94,9 @@ async def session(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await upgrade(database_url)
     connection = await asyncpg.connect(database_url)
     await connection.execute(FILL.format(jobs=JOBS), timeout=100)
+    # As a session for such searches has it (`Links.search_line`).
+    for name, value in {**PAGE_SETTINGS, "statement_timeout": "60s"}.items():
+        await connection.execute(f"SET {name} = '{value}'")
     yield connection
     await connection.close()
 
@@ -110,13 +118,14 @@ class Reads:
         self.most: dict[str, float] = {}
 
     async def fetched(
-        self, connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str
+        self, connection: asyncpg.Connection, text: str, arguments: Sequence[Any], clock: Clock, terms: str | None
     ) -> list[asyncpg.Record]:
         """As `searches.fetched`, with the plan that a session has for any values where it keeps one."""
         types = [each.name for each in (await connection.prepare(text)).get_parameters()]
         said = [f"{_literal(value)}::{kind}" for value, kind in zip(arguments, types, strict=True)]
         async with connection.transaction(readonly=True):
-            await connection.fetchrow(statement(terms), "60000")
+            if terms is not None:
+                await connection.fetchrow(statement(terms), "60000")
             await connection.execute(f"PREPARE look ({', '.join(types)}) AS {text}")
             plan = await connection.fetchval(
                 f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) EXECUTE look ({', '.join(said)})"
@@ -174,7 +183,7 @@ async def test_a_call_reads_a_bounded_number_of_rows(
         query = JobQuery(namespace=namespace, may_pause=True, limit=26, **asked)
         for look in range(LOOKS_MOST):
             reads.rows = 0
-            page = await job_walks.JobWalk(session, query, SystemClock()).page()
+            page = await job_walks.JobWalk(session, query, SystemClock(), LargeSets(SystemClock())).page()
             if reads.rows > MAX_READ:
                 too_many[name, look] = reads.rows
             if page.paused_at is None:
@@ -202,7 +211,7 @@ async def test_a_count_reads_a_bounded_number_of_rows(
         for name, asked in FRONT.items():
             query = JobQuery(namespace=namespace, may_pause=True, limit=COUNTED, **asked)
             reads.rows = 0
-            found = await job_walks.count_jobs(session, query, SystemClock())
+            found = await job_walks.count_jobs(session, query, SystemClock(), LargeSets(SystemClock()))
             if reads.rows > LOOKS_MOST * MAX_READ + MAX_SET_READ:
                 too_many[name] = reads.rows
             expected = await store.searches.count(replace(query, may_pause=False))
@@ -238,6 +247,40 @@ async def test_looks_in_order_come_to_each_job_in_the_order_of_the_list(
             assert expected == found[:2_000], (known, name)
     finally:
         await store.close()
+
+
+async def test_a_set_that_was_too_large_is_not_counted_again(
+    session: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the page is the same. After the time for which that is believed it is."""
+    for name in ("LOOKED_JOBS", "LOOKED_REPEATING", "FEW_JOBS"):
+        monkeypatch.setattr(job_walks, name, LOOKED)
+    reads = Reads()
+    monkeypatch.setattr(job_walks, "fetched", reads.fetched)
+    clock = VirtualClock()
+    large_sets = LargeSets(clock)
+    query = JobQuery(namespace="default", may_pause=True, limit=26, labels={"team": "many"})
+    read, found = [], []
+    for seconds in (0.0, 1.0, KEPT_SECONDS):
+        await clock.advance(seconds)
+        reads.rows = 0
+        page = await job_walks.JobWalk(session, query, SystemClock(), large_sets).page()
+        read.append(reads.rows)
+        found.append([row.job_id for row in page])
+    assert found[0] == found[1] == found[2]
+    assert read[0] == read[2] >= read[1] + LOOKED
+
+
+async def test_a_status_is_looked_for_among_as_many_jobs_as_a_page_has_first(
+    session: asyncpg.Connection, known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly all jobs with the mark of a status have it: the page is full before the whole look."""
+    reads = Reads()
+    monkeypatch.setattr(job_walks, "fetched", reads.fetched)
+    query = JobQuery(namespace="default", may_pause=True, limit=26, statuses=(JobStatus.SCHEDULED,))
+    page = await job_walks.JobWalk(session, query, SystemClock(), LargeSets(SystemClock())).page()
+    assert len(page) == 26
+    assert reads.rows <= MAX_FIRST_READ, known
 
 
 RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -286,7 +329,8 @@ async def test_a_call_for_runs_reads_a_bounded_number_of_rows(
         query = RunQuery(namespace="default", may_pause=True, limit=51, **asked)
         for look in range(LOOKS_MOST):
             reads.rows = 0
-            rows, goes_on = await run_walks.RunWalk(session, query, SystemClock()).page()
+            walk = run_walks.RunWalk(session, query, SystemClock(), LargeSets(SystemClock()))
+            rows, goes_on, _ = await walk.page()
             if reads.rows > MAX_READ:
                 too_many[name, look] = reads.rows
             if goes_on is None or len(rows) == query.limit:

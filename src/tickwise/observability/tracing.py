@@ -98,6 +98,11 @@ class Tracer:
         """A new one."""
         return int.from_bytes(self._clock.random_bytes(8), "big") or 1
 
+    def span_ids(self, count: int) -> list[int]:
+        """New ids of spans, by one draw of random bytes."""
+        drawn = self._clock.random_bytes(8 * count)
+        return [int.from_bytes(drawn[at : at + 8], "big") or 1 for at in range(0, 8 * count, 8)]
+
     def request(self, name: str, sent: TraceContext | None) -> OpenSpan | None:
         """The span of a request that came with this trace; None: it is not recorded."""
         if sent is None:

@@ -10,6 +10,7 @@ Invariant: each answer is a page or a file with the headers of `headers`, and ha
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -215,8 +216,7 @@ class Pages:
         visit.principal = await self._principal(visit)
         await self._config.paces.admit(visit.principal)
         if visit.is_document:
-            visit.spaces = await self._spaces(visit)
-            visit.stops = await self._stops(visit)
+            visit.spaces, visit.stops = await asyncio.gather(self._spaces(visit), self._stops(visit))
         for method in page.control:
             access = access_of(method)
             if access is None:

@@ -95,3 +95,14 @@ def test_attributes_that_are_equal_keep_their_types(values: tuple[Any, ...]) -> 
     written = [span.attributes[0].value for span in by_us(spans).resource_spans[0].scope_spans[0].spans]
     kinds = {str: "string_value", bool: "bool_value", int: "int_value", float: "double_value"}
     assert [kinds[type(value)] for value in values] == [each.WhichOneof("value") for each in written]
+
+
+def test_texts_of_one_size_are_each_their_own() -> None:
+    """Ids are: what comes before the text is kept, and the text is not. A size is one in bytes."""
+    values = ["a" * 36, "b" * 36, "ä" * 18, "c" * 35, "", "d" * 200, "e" * 200]
+    spans = [
+        SpanRecord("a", SpanKind.INTERNAL, TraceContext(1, 2, True), None, 1.0, 2.0, {"id": value}) for value in values
+    ]
+    assert by_the_library(spans) == by_us(spans)
+    written = [span.attributes[0].value for span in by_us(spans).resource_spans[0].scope_spans[0].spans]
+    assert values == [each.string_value for each in written]

@@ -31,6 +31,8 @@ Attribute = str | int | float | bool
 
 MAX_KEPT: Final = 4_096
 """Encoded parts that are kept, some 0.5 MB: the ids of the newest runs, and words that all spans share."""
+MAX_BEGINS: Final = 1_024
+"""Names and sizes of text attributes whose begin is kept: ids are new in each run, and as long as the last one."""
 _MICRO: Final = 1_000_000
 _KNOWN: Final = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
 _REMOTE: Final = _KNOWN | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
@@ -50,6 +52,8 @@ class SpanEncoder:
         self._begin: bytes = ExportTraceServiceRequest(resource_spans=[group]).SerializeToString()
         self._kept: dict[tuple[Any, ...], bytes] = {}
         """By what they say. 1, 1.0 and True are one key, and three attributes: types are a part of it."""
+        self._begins: dict[tuple[str, int], bytes] = {}
+        """By name and size in bytes of a text attribute, its encoded form up to the text."""
 
     def request(self, spans: Sequence[SpanRecord]) -> bytes:
         """The body that tells a collector of these."""
@@ -100,7 +104,14 @@ class SpanEncoder:
     def _attribute(self, said: tuple[str, Attribute, type[Attribute]]) -> bytes:
         """A span with this attribute and nothing else: the next span is read on from it."""
         key, value, _ = said
-        encoded: bytes = Span(attributes=[KeyValue(key=key, value=_value(value))]).SerializeToString()
+        text = value.encode() if isinstance(value, str) else b""
+        begin = self._begins.get((key, len(text))) if text else None
+        if begin is not None:
+            encoded = begin + text
+        else:
+            encoded = Span(attributes=[KeyValue(key=key, value=_value(value))]).SerializeToString()
+            if text and encoded.endswith(text) and len(self._begins) < MAX_BEGINS:
+                self._begins[key, len(text)] = encoded[: -len(text)]
         self._kept[said] = encoded
         return encoded
 

@@ -141,6 +141,12 @@ class JobService:
         return {row.job_id: row.name for row in await self._context.searches.jobs(query)} if jobs else {}
 
     @requires(Permission.JOBS_READ, by_labels=True)
+    async def several(self, who: Principal, jobs: Sequence[UUID]) -> Mapping[UUID, JobRow]:
+        """These jobs, in one look; nothing of those that are gone, or not the caller's. A replica may be asked."""
+        query = JobsOfQuery(namespace=who.namespace, jobs=jobs, within=who.within)
+        return {row.job_id: row for row in await self._context.searches.jobs(query)} if jobs else {}
+
+    @requires(Permission.JOBS_READ, by_labels=True)
     async def ending_with(self, who: Principal, ending: str, limit: int) -> Sequence[JobRow]:
         """The jobs whose ids end with a text, the newest first: of those that recur or are planned, and of others those
         of the last day."""

@@ -150,6 +150,9 @@ class RunQuery:
     texts: frozenset[RunText] = EVERY_TEXT
     """The texts that the runs come with. The others are None, even where stored: they are not read, and have no
     size."""
+    brief: bool = False
+    """Of a search that may pause: only ids, state, reason and the times of each run are needed (due, nominal, start,
+    end). All else may be left out, and is then as of a run that was never claimed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,9 @@ class AttemptTrace(NamedTuple):
     parent_id: int | None
     """The span that the run was made in; None: the run begins its trace."""
     task: TraceContext
-    """Of its task."""
+    """Of its task, …"""
+    wait: TraceContext
+    """… and of its wait."""
 
 
 class HeldRun(msgspec.Struct, eq=False):

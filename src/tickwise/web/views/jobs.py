@@ -140,17 +140,16 @@ async def show_job(
     """The page of a job; after a form that was refused, with what was typed and the fault."""
     job_id = visit.uuid("job_id", "job")
     row = await visit.control.jobs.get(visit.who, job_id)
-    [warnings], preview, explanation, runs, objective = await asyncio.gather(
+    [warnings], preview, explanation, (runs, late, last), objective, rules, others = await asyncio.gather(
         visit.control.jobs.warnings(visit.who, [row]),
         _preview(visit, row),
         _explained(visit, row),
-        _runs(visit, job_id),
+        _runs_with_starts(visit, job_id),
         _objective(visit, row),
+        _rules(visit, row),
+        others_at(visit, row, Doing.LOOKS),
     )
-    rules = await _rules(visit, row)
     line = job_line(row, runs or ())
-    late = await lateness_with_retries(visit, runs) if runs else lateness_of
-    last = await _last_asked(visit, runs or ())
     visit.job_zone = line.definition.timezone
     task = dict(_task(line.definition.task))
     values = {
@@ -160,7 +159,7 @@ async def show_job(
         "script": task.pop(SOURCE, None),
         "task": pretty_value(task),
         "payload": pretty_value(line.definition.payload),
-        "others": await others_at(visit, row, Doing.LOOKS),
+        "others": others,
         "policies": policy_texts(row, line.definition),
         "last_payload": None if last is None else pretty_value(last),
         "once": (typed or {}).get(once.FIELD) or once.new_name(visit),
@@ -230,6 +229,14 @@ async def _runs(visit: Visit, job_id: UUID) -> Any:
         return None
     query = RunQuery(namespace=visit.who.namespace, job_id=job_id, limit=CHARTED)
     return await visit.control.runs.search(visit.who, query)
+
+
+async def _runs_with_starts(visit: Visit, job_id: UUID) -> tuple[Any, Callable[[RunRow], float | None], Any]:
+    """The latest runs, how late each began, and the payload of the last one that a person asked for."""
+    runs = await _runs(visit, job_id)
+    if not runs:
+        return runs, lateness_of, None
+    return runs, *await asyncio.gather(lateness_with_retries(visit, runs), _last_asked(visit, runs))
 
 
 async def _last_asked(visit: Visit, runs: Sequence[RunRow]) -> msgspec.Raw | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -14,16 +13,13 @@ from tickwise.control.jobs.presence import Doing, PersonAtJob
 from tickwise.control.jobs.saved_views import may_share_views
 from tickwise.documents.definition import Definition, decode_definition
 from tickwise.domain import schedule as schedules
-from tickwise.domain.errors import Forbidden, Invalid, NotFound, Unavailable
+from tickwise.domain.errors import Forbidden, Invalid, Unavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import JobRow, RunRow
 from tickwise.web.charts import quantile
 from tickwise.web.texts import STRIP
 from tickwise.web.visit import Visit
-
-AT_ONCE: Final = 8
-"""Queries of one page that are under way together: others use the same connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,19 +131,7 @@ async def job_names(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, str]
     return await jobs.names(visit.who, list(dict.fromkeys(job_ids))) if visit.may(type(jobs).names) else {}
 
 
-async def jobs_of(visit: Visit, job_ids: Iterable[UUID]) -> dict[UUID, JobRow]:
-    """Jobs with their definitions, a look for each; nothing of those that are gone, or that the visitor may not see."""
+async def jobs_of(visit: Visit, job_ids: Iterable[UUID]) -> Mapping[UUID, JobRow]:
+    """Jobs with their definitions; nothing of those that are gone, or that the visitor may not see."""
     jobs = visit.control.jobs
-    if not visit.may(type(jobs).get):
-        return {}
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def one(job_id: UUID) -> tuple[UUID, JobRow] | None:
-        async with gate:
-            try:
-                return job_id, await jobs.get(visit.who, job_id)
-            except NotFound:
-                return None
-
-    found = await asyncio.gather(*(one(job_id) for job_id in dict.fromkeys(job_ids)))
-    return dict(each for each in found if each is not None)
+    return await jobs.several(visit.who, list(dict.fromkeys(job_ids))) if visit.may(type(jobs).several) else {}

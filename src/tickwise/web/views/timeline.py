@@ -36,8 +36,9 @@ U = TypeVar("U")
 
 RUNS_MAX: Final = 1_000
 """The runs that one page reads: some 30 µs each."""
-LOOKS_MAX: Final = 2
-"""The looks of a search that pauses. Before the place of the last one the runs are not known."""
+LOOKS_MAX: Final = 1
+"""The looks of a search that pauses, of 1,000 runs whose jobs are looked up. Before the place of the last one the runs
+are not known, and the page says so."""
 CLOSURES_MAX: Final = 12
 """Windows, and calendars, that are drawn; those with the first names."""
 CROWDS_LISTED: Final = 10
@@ -144,6 +145,7 @@ async def _runs(visit: Visit, axis: Axis, asked: _Filter) -> _Past:
         before=name_from(axis.end),
         limit=RUNS_MAX + 1,
         may_pause=True,
+        brief=True,
     )
     rows: list[RunRow] = []
     paused_at: SearchPlace | None = None

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.postgres.connection.batches import Batches
 from tickwise.adapters.store.postgres.connection.link import POOL_CONNECTIONS, Links
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.queue.claim_cursor import FAR_PAST
 from tickwise.adapters.store.postgres.queue.lanes import Lanes
 from tickwise.adapters.store.postgres.queue.quota_cache import QuotaCache
@@ -42,6 +43,9 @@ class Shared:
         """By executor and lane, the last instant of readiness that was claimed."""
         self.batches = Batches(self.links)
         self.stuck = Stuck()
+        self.large_sets = LargeSets(clock)
+        self.sample_shares: dict[tuple[UUID, UUID, float], tuple[float, float]] = {}
+        """By days and percent, the share of the pages that a sample of history reads, and until when that is kept."""
         self.at_clock_move: list[Callable[[], None]] = []
         """Called when the store's clock was moved: how far the queues were read says nothing any more."""
         self.on_handover: Callable[[Handover], None] | None = None
@@ -82,6 +86,7 @@ class Shared:
         self.lanes.forget()
         self.quotas.forget()
         self.stuck.clear()
+        self.large_sets.forget()
 
 
 class Part:
@@ -93,3 +98,4 @@ class Part:
         self._clock = shared.clock
         self._lanes = shared.lanes
         self._quotas = shared.quotas
+        self._large_sets = shared.large_sets

@@ -41,14 +41,15 @@ class RunTraces:
         if assignment.traceparent is None:
             if not self._tracer.records(run_id):
                 return assignment
-            trace, parent = TraceContext(trace_id_of_run(run_id), self._tracer.span_id(), True), None
+            trace_id, parent, state = trace_id_of_run(run_id), None, ""
         else:
             found = held.work.trace
             if found is None or not found.sampled:
                 return assignment
-            trace, parent = found._replace(span_id=self._tracer.span_id()), found.span_id
-        task = trace._replace(span_id=self._tracer.span_id())
-        held.trace = AttemptTrace(trace, parent, task)
+            trace_id, parent, state = found.trace_id, found.span_id, found.tracestate
+        # At one run of a hundred all runs pay for this: one draw, and tuples that are made, not replaced.
+        attempt, task, wait = (TraceContext(trace_id, own, True, state) for own in self._tracer.span_ids(3))
+        held.trace = AttemptTrace(attempt, parent, task, wait)
         return assignment._replace(traceparent=task.traceparent, tracestate=task.tracestate or None)
 
     def ended(self, held: HeldRun, outcome: Outcome) -> TraceContext | None:
@@ -60,22 +61,22 @@ class RunTraces:
         held.trace = None
         state = STATES[outcome.state]
         error = (outcome.reason or "error") if state in FAULTS else None
+        kind = held.body.kind
         facts: dict[str, str | int | float | bool] = {
             "tickwise.namespace": claimed.namespace,
             "tickwise.job.id": str(claimed.job_id),
             "tickwise.run.id": str(claimed.run_id),
             "tickwise.attempt": claimed.attempt,
         }
-        kind = {"tickwise.task.kind": held.body.kind}
-        attempt = {**facts, **kind, "tickwise.executor": self._lease.number, "tickwise.outcome": state.value}
+        task = {**facts, "tickwise.task.kind": kind}
+        attempt = {**task, "tickwise.executor": self._lease.number, "tickwise.outcome": state.value}
         if error is not None:
             attempt["error.type"] = error
         began = outcome.started or outcome.ended
         due = max(claimed.due, claimed.ready)
-        wait = trace.attempt._replace(span_id=self._tracer.span_id())
         above = trace.attempt.span_id if trace.parent_id is None else trace.parent_id
         add = self._tracer.add
-        add(SpanRecord("wait", SpanKind.INTERNAL, wait, above, min(due, began), began, facts))
+        add(SpanRecord("wait", SpanKind.INTERNAL, trace.wait, above, min(due, began), began, facts))
         start = min(claimed.now, began)
         add(
             SpanRecord(
@@ -83,16 +84,15 @@ class RunTraces:
             )
         )
         if outcome.started:
-            name = f"task {held.body.kind}"
             add(
                 SpanRecord(
-                    name,
-                    SpanKind.CLIENT if held.body.kind == "http" else SpanKind.INTERNAL,
+                    f"task {kind}",
+                    SpanKind.CLIENT if kind == "http" else SpanKind.INTERNAL,
                     trace.task,
                     trace.attempt.span_id,
                     began,
                     outcome.ended,
-                    {**facts, **kind},
+                    task,
                     error,
                 )
             )

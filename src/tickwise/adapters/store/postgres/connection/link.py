@@ -30,6 +30,10 @@ BEAT_SECONDS: Final = 3.0
 PAGES: Final = "pages"
 PAGES_AT_ONCE: Final = 2
 """Sessions for pages whose plan is kept. Such a page takes about a millisecond of the server."""
+SEARCHES: Final = "searches"
+SEARCHES_AT_ONCE: Final = 2
+"""Sessions for searches that look at a bounded number of rows: some milliseconds of the server, so they are not in the
+way of such pages."""
 PAGE_SECONDS: Final = 10.0
 """The most time that such a page takes, and any search."""
 
@@ -100,6 +104,7 @@ TERMS: Final = {
     BEAT: Terms(BEAT_SECONDS, BEAT_SECONDS, HOT_SETTINGS),
     # It gives up rather than let others queue behind it.
     PAGES: Terms(CONNECT_SECONDS, COMMAND_SECONDS, PAGE_SETTINGS),
+    SEARCHES: Terms(CONNECT_SECONDS, COMMAND_SECONDS, PAGE_SETTINGS),
     UPKEEP: Terms(CONNECT_SECONDS, UPKEEP_SECONDS, {**POOL_SETTINGS, "lock_timeout": "1s"}),
 }
 """Lines that are not as the hot ones are, by the first word of their duty."""
@@ -313,8 +318,15 @@ class Links:
 
     def page_line(self) -> Line:
         """A connection for a page whose plan is kept: an idle one, else each in turn."""
-        lines = [self.line(f"{PAGES} {number}") for number in range(1, PAGES_AT_ONCE + 1)]
-        return next((line for line in lines if not line.busy), lines[next(self._pages) % PAGES_AT_ONCE])
+        return self._idle(PAGES, PAGES_AT_ONCE)
+
+    def search_line(self) -> Line:
+        """A connection for a search that looks at a bounded number of rows, chosen in the same way."""
+        return self._idle(SEARCHES, SEARCHES_AT_ONCE)
+
+    def _idle(self, duty: str, at_once: int) -> Line:
+        lines = [self.line(f"{duty} {number}") for number in range(1, at_once + 1)]
+        return next((line for line in lines if not line.busy), lines[next(self._pages) % at_once])
 
     async def connect(self, duty: str) -> asyncpg.Connection:
         """A new hot connection."""
@@ -427,8 +439,9 @@ class Links:
                 connection.terminate()
             if isinstance(error.__cause__, asyncpg.ReadOnlySQLTransactionError):
                 await pool.expire_connections()
-                for number in range(1, PAGES_AT_ONCE + 1):
-                    self.line(f"{PAGES} {number}").expire()
+                for duty, at_once in ((PAGES, PAGES_AT_ONCE), (SEARCHES, SEARCHES_AT_ONCE)):
+                    for number in range(1, at_once + 1):
+                        self.line(f"{duty} {number}").expire()
             raise
         finally:
             # An error while the connection is given back must not replace the result or the first error.

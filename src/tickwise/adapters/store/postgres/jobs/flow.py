@@ -25,7 +25,7 @@ from tickwise.domain.model import joined
 from tickwise.domain.rules.sentences import SEQUENCE_PAUSED_SENTENCE
 from tickwise.ports.store import Completion, NewRun, NewSkip, QueueHold, QueueRow, Successor
 
-COUNTED_PAGES: Final = 2_000
+COUNTED_PAGES: Final = 500
 """A table of runs with more pages, some 40,000 runs, is sampled for the figures of lists."""
 
 

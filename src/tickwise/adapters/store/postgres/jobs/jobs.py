@@ -60,8 +60,8 @@ class JobSearches(Part):
             name = "jobs_newest" if query.namespace == DEFAULT_NAMESPACE else "jobs_newest_of"
             arguments: list[Any] = [query.namespace, query.before or LAST_ID, query.limit]
         elif _may_pause(query):
-            async with self._links.pooled(writes=False) as connection:
-                return await JobWalk(connection, query, self._clock).page()
+            async with self._links.search_line().use(writes=False) as connection:
+                return await JobWalk(connection, query, self._clock, self._large_sets).page()
         else:
             name, arguments = await self._looked_for("jobs_found", "jobs_list", query)
         async with connected(self._links, name) as connection:
@@ -69,8 +69,8 @@ class JobSearches(Part):
 
     async def _count_jobs(self, query: JobQuery) -> SearchCount:
         if _may_pause(query):
-            async with self._links.pooled(writes=False) as connection:
-                return await count_jobs(connection, query, self._clock)
+            async with self._links.search_line().use(writes=False) as connection:
+                return await count_jobs(connection, query, self._clock, self._large_sets)
         name, arguments = await self._looked_for("jobs_found_count", "jobs_count", query)
         [(count,)] = await search(self._links, name, arguments, self._clock)
         return SearchCount(count, is_whole=count < query.limit)

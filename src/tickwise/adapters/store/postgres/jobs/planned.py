@@ -13,13 +13,14 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.job_rows import job_row
-from tickwise.adapters.store.postgres.records.paging import page_of
+from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.records.searches import (
+    KEPT_PLAN,
+    fetched,
     labelled_jobs,
     labels_asked,
     like,
     searched,
-    searched_page,
 )
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.store import JobRow, Page, PlannedPage, PlannedQuery
@@ -34,19 +35,25 @@ class PlannedSearches(Part):
         async with self._links.pooled(writes=False) as connection:
             few = await self._candidates(connection, query, labels)
             window = [query.due_after, query.due_before]
-            asked = [few, query.looked, query.namespace, name, labels, query.queue]
-            [known] = await searched(connection, "planned_due", [*window, *asked], self._clock)
-            job_ids, dues = known["job_ids"], known["dues"]
-            rows = await self._rows(connection, query.namespace, job_ids[: query.limit], query.bytes_most)
-        until = known["last"] if known["looked"] >= query.looked else None
+            # Nearly all timers are wanted where a namespace has nearly all: then so many as a page has are enough.
+            for looked in sorted({min(query.looked, query.limit + 1), query.looked}):
+                asked = [few, looked, query.namespace, name, labels, query.queue]
+                [known] = await searched(connection, "planned_due", [*window, *asked], self._clock)
+                job_ids, dues = known["job_ids"], known["dues"]
+                if len(job_ids) > query.limit or known["looked"] < looked:
+                    break
+        rows = await self._rows(query.namespace, job_ids[: query.limit], query.bytes_most)
+        until = known["last"] if known["looked"] >= looked else None
         shown = 1 + job_ids.index(rows[-1].job_id) if rows.cut else query.limit
         return PlannedPage(rows, known_until=dues[shown] if shown < len(dues) else until)
 
-    async def _rows(
-        self, connection: asyncpg.Connection, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None
-    ) -> Page[JobRow]:
+    async def _rows(self, namespace: str, job_ids: Sequence[UUID], bytes_most: int | None) -> Page[JobRow]:
         """These jobs, in this order."""
-        rows = await searched_page(connection, "planned_jobs", [namespace, job_ids], bytes_most, self._clock)
+        if not job_ids:
+            return Page()
+        async with self._links.search_line().use(writes=False) as connection:
+            asked = [namespace, job_ids, bytes_most]
+            rows = await fetched(connection, bounded("planned_jobs"), asked, self._clock, KEPT_PLAN)
         return page_of(rows, job_row)
 
     async def _candidates(
@@ -56,7 +63,7 @@ class PlannedSearches(Part):
         if query.job_id is not None:
             return [query.job_id]
         if labels is not None:
-            few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+            few = await labelled_jobs(connection, query.namespace, labels, self._clock, self._large_sets)
             if few is not None and len(few) < query.looked:
                 return few
         if query.namespace == DEFAULT_NAMESPACE:

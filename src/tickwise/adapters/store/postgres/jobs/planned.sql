@@ -29,7 +29,7 @@ FROM (
   FROM looked t) w
 
 -- name: planned_jobs
--- These jobs of a namespace, in this order. $1 namespace, $2 jobs.
+-- These jobs of a namespace, in this order. $1 namespace, $2 jobs. Planned once.
 SELECT j.*, l.queue, l.priority, l.requires,
        coalesce((SELECT p.listed FROM tickwise.jobs_placed p WHERE p.job_id = j.job_id), j.job_id) AS listed,
        octet_length(j.definition) AS bytes, w.place

@@ -25,6 +25,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.job_rows import job_row
 from tickwise.adapters.store.postgres.records.paging import bounded, page_of
 from tickwise.adapters.store.postgres.records.searches import (
@@ -47,10 +48,16 @@ from tickwise.ports.store.searches import COUNT_LOOKS
 
 LOOKED_JOBS: Final = 5_000
 """Jobs of all kinds."""
+LOOKED_NEWEST: Final = 2_000
+"""Jobs of all kinds that a page looks at before those that an index knows: beside thousands of new one-time jobs a
+second, each look at the newest is one at jobs of the last second."""
 LOOKED_REPEATING: Final = 10_000
 """Jobs that recur or run on demand. They lie close together: a look at so many takes no longer."""
 LOOKED_MARKED: Final = 2_000
 """Candidates that are looked up one by one; and jobs whose status is asked for, which follows from other tables."""
+FIRST_LOOKED: Final = 4
+"""Times the rows of a page: so many candidates are looked at first where a status is asked for. Of jobs with the mark
+of a status nearly all have it, and the look that fills the page is a tenth of the whole one."""
 FEW_JOBS: Final = 1_000
 """The most jobs of a set."""
 NO_SETS: Final[Mapping[str, Sequence[Any]]] = MappingProxyType({})
@@ -105,9 +112,18 @@ def look_text(source: str, *, is_ordered: bool) -> str:
 class JobWalk:
     """One call of a search that may pause."""
 
-    def __init__(self, connection: asyncpg.Connection, query: JobQuery, clock: Clock, *, counts: bool = False) -> None:
+    def __init__(
+        self,
+        connection: asyncpg.Connection,
+        query: JobQuery,
+        clock: Clock,
+        large_sets: LargeSets,
+        *,
+        counts: bool = False,
+    ) -> None:
         """`counts`: the pages have the number of their jobs, and none of these."""
         self._counts = counts
+        self._large_sets = large_sets
         self._connection = connection
         self._query = query
         self._clock = clock
@@ -151,6 +167,12 @@ class JobWalk:
         self, source: Source, *, is_one_time: bool | None, sets: Mapping[str, Sequence[Any]] = NO_SETS
     ) -> Page[JobRow]:  # fmt: skip
         """The jobs of a source; or those of a set that has all of them, if one look does not fill the page."""
+        first = source._replace(looked=FIRST_LOOKED * self._query.limit)
+        if self._is_derived and not self._counts and first.looked < source.looked:
+            found = await self._look(first, self._before, is_one_time)
+            page = await self._picked(found.jobs, _place(found.floor, is_rest=self._query.is_rest))
+            if page.paused_at is None:
+                return page
         found = await self._look(source, self._before, is_one_time)
         page = await self._picked(found.jobs, _place(found.floor, is_rest=self._query.is_rest))
         if page.paused_at is not None and (few := await self._few(sets, self._before)) is not None:
@@ -161,7 +183,9 @@ class JobWalk:
         """The newest jobs; behind them those that recur or run on demand, and a pause before the rest."""
         newest, below = Look((), self._query.rest_from), self._before
         if newest.floor is None:
-            newest = await self._look(self._newest(), below)
+            if self._is_named and (named := await self._named(below)) is not None:
+                return named
+            newest = await self._look(self._newest_few(), below)
             page = await self._picked(newest.jobs, _place(newest.floor))
             if newest.floor is None or page.paused_at is None:
                 return page
@@ -175,6 +199,23 @@ class JobWalk:
         if page.paused_at is not None and found.floor is not None:
             few = await self._few(self._sets_of_repeating(), below, is_one_time=False)
             page = page if few is None else await self._picked([*newest.jobs, *few], rest)
+        page.rest_from = newest.floor
+        return page
+
+    @property
+    def _is_named(self) -> bool:
+        """True if the index of names can tell all jobs of the search but for one-time ones."""
+        return not self._counts and "jobs_with_name" in self._sets_of_repeating()
+
+    async def _named(self, below: UUID) -> Page[JobRow] | None:
+        """The page of `_newest_first`, where an index knows the few jobs that recur or run on demand. Then only the
+        names of one-time jobs are compared, each of which takes 2 us. None: they may be many."""
+        few = await self._few(self._sets_of_repeating(), below, is_one_time=False)
+        if few is None:
+            return None
+        newest = await self._look(self._newest_few(), below, is_one_time=True)
+        found = sorted({*newest.jobs, *few}, key=lambda job: job.place, reverse=True)
+        page = await self._picked(found, _place(newest.floor, is_rest=True))
         page.rest_from = newest.floor
         return page
 
@@ -239,6 +280,11 @@ class JobWalk:
         is_common = self._query.namespace == DEFAULT_NAMESPACE
         return Source("jobs_every" if is_common else "jobs_of_namespace", self._looked)
 
+    def _newest_few(self) -> Source:
+        """All jobs, of which a page looks at fewer. A count looks at as many as it may."""
+        newest = self._newest()
+        return newest if self._counts else newest._replace(looked=min(newest.looked, LOOKED_NEWEST))
+
     @property
     def _looked(self) -> int:
         return LOOKED_MARKED if self._is_derived else LOOKED_JOBS
@@ -260,11 +306,27 @@ class JobWalk:
         self, name: str, more: Sequence[Any], below: UUID, is_one_time: bool | None, most: int
     ) -> Sequence[Job] | None:  # fmt: skip
         """The jobs of a set below a place. None: those of all namespaces together are more than `most`."""
+        of = self._set_of(name, more)
+        if self._large_sets.has_more_than(most, of):
+            return None
         asked = [self._query.namespace, below, most + 1, most + 1, *self._conditions(), is_one_time, *more]
         rows = await fetched(self._connection, look_text(name, is_ordered=False), asked, self._clock, OF_A_SET)
         if any(row["nth"] > most for row in rows):
+            self._large_sets.note(most, of)
             return None
         return sorted(_wanted(rows), key=lambda job: job.place, reverse=True)
+
+    def _set_of(self, name: str, more: Sequence[Any]) -> tuple[Any, ...]:
+        """A name for a set: its statement with the values that it reads the index by."""
+        query = self._query
+        values = {
+            "jobs_with_labels": self._labels or (),
+            "jobs_with_name": (query.name,),
+            "jobs_of_owner": (query.namespace, query.owner),
+            "jobs_of_task_kind": (query.namespace, query.task_kind),
+            "jobs_of_type": (query.schedule_type,),
+        }
+        return (name, *values.get(name, ()), *more)
 
     def _conditions(self) -> list[Any]:
         query = self._query
@@ -305,15 +367,17 @@ class JobWalk:
         return number
 
 
-async def count_jobs(connection: asyncpg.Connection, query: JobQuery, clock: Clock) -> SearchCount:
+async def count_jobs(
+    connection: asyncpg.Connection, query: JobQuery, clock: Clock, large_sets: LargeSets
+) -> SearchCount:
     """Count the jobs of a search that may pause."""
-    whole = await JobWalk(connection, query, clock, counts=True).whole(query.limit - 1)
+    whole = await JobWalk(connection, query, clock, large_sets, counts=True).whole(query.limit - 1)
     if whole is not None:
         return SearchCount(whole, is_whole=True)
     number = 0
     for _ in range(COUNT_LOOKS):
         left = query.limit - number
-        page = await JobWalk(connection, replace(query, limit=left), clock, counts=True).page()
+        page = await JobWalk(connection, replace(query, limit=left), clock, large_sets, counts=True).page()
         number += len(page)
         if page.is_full(left):
             break

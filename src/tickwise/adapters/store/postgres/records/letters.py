@@ -98,9 +98,10 @@ class LetterSearches(Part):
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
-            if query.may_pause and query.error_group is None:
+        if query.may_pause and query.error_group is None:
+            async with self._links.search_line().use(writes=False) as connection:
                 return await self._letters_in_looks(connection, query)
+        async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
             arguments = [*asked, *texts_of(query), query.error_group, query.bytes_most]
             async with connection.transaction(readonly=True):
@@ -120,7 +121,7 @@ class LetterSearches(Part):
             within=query.within,
             before=query.before,
         )
-        runs, goes_on = await RunWalk(connection, failed, self._clock, looked=LOOKED_LETTERS).runs()
+        runs, goes_on = await RunWalk(connection, failed, self._clock, self._large_sets, looked=LOOKED_LETTERS).runs()
         page = Page[LetterRow]()
         if runs:
             asked = [runs, *_asked(replace(query, before=None)), *texts_of(query), query.bytes_most]
@@ -131,9 +132,10 @@ class LetterSearches(Part):
         return page
 
     async def _count_letters(self, query: LetterQuery) -> SearchCount:
-        async with self._links.pooled(writes=False) as connection:
-            if query.may_pause and query.error_group is None:
+        if query.may_pause and query.error_group is None:
+            async with self._links.search_line().use(writes=False) as connection:
                 return await self._counted_in_looks(connection, query)
+        async with self._links.pooled(writes=False) as connection:
             asked = await self._letters_asked(connection, query)
             count: int = await connection.fetchval(statement("letters_count"), *asked, query.error_group)
         return SearchCount(count, is_whole=count < query.limit)
@@ -160,7 +162,7 @@ class LetterSearches(Part):
         labels = labels_asked({}, query.within)
         if labels is None:
             return [*_asked(query), None, None]
-        few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+        few = await labelled_jobs(connection, query.namespace, labels, self._clock, self._large_sets)
         return [*_asked(query), few, labels if few is None else None]
 
     async def operations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,7 +13,7 @@ import msgspec
 
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.records.paging import page_of
-from tickwise.adapters.store.postgres.records.run_walks import RunWalk, count_runs, ids_within, texts_of
+from tickwise.adapters.store.postgres.records.run_walks import RunWalk, asked_states, count_runs, ids_within, texts_of
 from tickwise.adapters.store.postgres.records.searches import (
     LAST_ID,
     conditions_of,
@@ -25,7 +26,7 @@ from tickwise.adapters.store.postgres.records.searches import (
 )
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Bug
-from tickwise.domain.lifecycle import CODES, HELD, STATES, RunState
+from tickwise.domain.lifecycle import CODES, FINAL, HELD, STATES, RunState
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.store import (
     MAX_TALLIES,
@@ -73,11 +74,15 @@ class RunSearches(Part):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         """See the port."""
+        if _is_within_job(query):
+            async with self._links.search_line().use(writes=False) as connection:
+                return await self._runs_of_job(connection, query)
         page = _page(query)
         may_pause = query.may_pause and page is None and not query.ids
-        async with connected(self._links, LIST if page is None else page[0]) as connection:
-            if may_pause:
+        if may_pause:
+            async with self._links.search_line().use(writes=False) as connection:
                 return await self._runs_in_looks(connection, query)
+        async with connected(self._links, LIST if page is None else page[0]) as connection:
             name, asked = page or (LIST, await self._searched_for(connection, query))
             return await self._runs_page(connection, name, asked, query)
 
@@ -90,17 +95,33 @@ class RunSearches(Part):
 
     async def _runs_in_looks(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
         """A page of a search that may pause."""
-        rows, goes_on = await RunWalk(connection, query, self._clock).page()
-        found = page_of(rows, run_row)
-        page = Page(await _with_requests(connection, found), cut=found.cut)
+        rows, goes_on, is_brief = await RunWalk(connection, query, self._clock, self._large_sets).page()
+        if is_brief:
+            page = Page(_brief_row(row, query.namespace) for row in rows)
+        else:
+            found = page_of(rows, run_row)
+            page = Page(await _with_requests(connection, found), cut=found.cut)
         if not page.is_full(query.limit):
             page.paused_at = goes_on
         return page
 
+    async def _runs_of_job(self, connection: asyncpg.Connection, query: RunQuery) -> Page[RunRow]:
+        """A page of a search among the runs of one job, look by look until it is full or there are no more."""
+        walk = RunWalk(connection, query, self._clock, self._large_sets)
+        found = await walk.runs()
+        runs = list(found.runs)
+        while found.goes_on is not None and len(runs) < query.limit:
+            rest = replace(query, before=found.goes_on.before, limit=query.limit - len(runs))
+            found = await RunWalk(connection, rest, self._clock, self._large_sets).runs()
+            runs += found.runs
+        page = page_of(await walk.rows(runs[: query.limit]), run_row)
+        return Page(await _with_requests(connection, page), cut=page.cut)
+
     async def _count_runs(self, query: RunQuery) -> SearchCount:
+        if query.may_pause and not query.ids:
+            async with self._links.search_line().use(writes=False) as connection:
+                return await count_runs(connection, query, self._clock, self._large_sets)
         async with self._links.pooled(writes=False) as connection:
-            if query.may_pause and not query.ids:
-                return await count_runs(connection, query, self._clock)
             asked = await self._searched_for(connection, query)
             [(count,)] = await searched(connection, "runs_count", asked, self._clock)
         return SearchCount(count, is_whole=count < query.limit)
@@ -111,7 +132,7 @@ class RunSearches(Part):
         labels = labels_asked(query.labels, query.within)
         if labels is None:
             return _asked(query)
-        few = await labelled_jobs(connection, query.namespace, labels, self._clock)
+        few = await labelled_jobs(connection, query.namespace, labels, self._clock, self._large_sets)
         return _asked(query, few, labels if few is None else None)
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
@@ -179,6 +200,20 @@ _busy_queues: Final = msgspec.json.Decoder(tuple[BusyQueue, ...]).decode
 LIST: Final = "runs_list"
 
 
+_WITHIN_JOB: Final = frozenset({"job_id", "after", "states", "triggers", "keeps_order"})
+"""Conditions of `RunQuery` on the runs of one job that a look answers by the plan that it keeps."""
+
+
+def _is_within_job(query: RunQuery) -> bool:
+    """Check whether the search is one among the runs of a job, to its end: explanations ask several of them each."""
+    conditions = conditions_of(query)
+    if query.may_pause or conditions == {"job_id"} or not {"job_id"} <= conditions <= _WITHIN_JOB:
+        return False
+    # Runs that did not succeed are few among those of a busy job: `runs_list` finds them by their index.
+    states = asked_states(query)
+    return not states or RunState.SUCCESS in states or FINAL.isdisjoint(states)
+
+
 def _page(query: RunQuery) -> tuple[str, list[Any]] | None:
     """The statement of a page whose plan is kept, with its parameters; None: more is asked than it knows."""
     is_common = query.namespace == DEFAULT_NAMESPACE
@@ -230,6 +265,33 @@ async def _with_requests(connection: asyncpg.Connection, shown: Sequence[RunRow]
         for row in await connection.fetch(statement("requests_of"), held)
     }
     return [run._replace(cancel=asked[run.run_id]) if run.run_id in asked else run for run in shown]
+
+
+def _brief_row(row: Mapping[str, Any], namespace: str) -> RunRow:
+    """A row of a brief search."""
+    return RunRow(
+        run_id=row["run_id"],
+        job_id=row["job_id"],
+        namespace=namespace,
+        state=STATES[row["state"]],
+        trigger=0,
+        due_at=row["due_at"],
+        queued_at=row["due_at"],
+        dispatched_at=None,
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        ready_at=None,
+        attempt=0,
+        failures=0,
+        crashes=0,
+        executor=None,
+        reason=row["reason"],
+        error=None,
+        result=None,
+        origin=None,
+        definition=None,
+        nominal_at=row["nominal_at"],
+    )
 
 
 def run_row(row: Mapping[str, Any]) -> RunRow:

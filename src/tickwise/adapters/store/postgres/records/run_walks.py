@@ -20,6 +20,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.job_walks import JobWalk
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.records.searches import (
@@ -43,13 +44,20 @@ from tickwise.ports.store.searches import COUNT_LOOKS
 LOOKED_RUNS: Final = 40_000
 """Runs that are looked at by themselves. A window of due times is looked for among ids from ten minutes after it on."""
 LOOKED_JOBS: Final = 2_000
-"""Runs whose jobs are looked at."""
+"""Runs whose jobs are looked at; …"""
+LOOKED_OF_PAGE: Final = 1_000
+"""… by a page: each takes 5 to 10 us. A count looks at as many as it may."""
 FEW_LATE: Final = 2_000
 """The most runs that were due long after the time in their id, in one window."""
 FEW_JOBS: Final = 250
 """The most jobs whose runs are looked up job by job."""
 NO_ID: Final = UUID(int=0)
-_PART: Final = re.compile(r"\{(source|candidates)\}")
+BRIEF: Final = ("job_id", "state", "due_at", "started_at", "ended_at", "nominal_at", "reason")
+"""The columns of a brief row beside its id. A look has them at hand: to pick a run by its id costs ten times as
+much."""
+BRIEF_SOURCES: Final = frozenset({"runs_every", "runs_of_namespace", "runs_of_job"})
+"""The sources with these columns. Runs that another one finds are picked whole."""
+_PART: Final = re.compile(r"\{(source|candidates|columns)\}")
 
 
 class Source(NamedTuple):
@@ -80,23 +88,36 @@ class FoundRuns(NamedTuple):
 
     rows: Sequence[Mapping[str, Any]]
     goes_on: SearchPlace | None
+    is_brief: bool = False
+    """Rows have the columns `BRIEF` alone."""
 
 
 @cache
-def look_text(source: str, candidates: str) -> str:
+def look_text(source: str, candidates: str, *, is_brief: bool = False) -> str:
     """The text of a look among the candidates of a source."""
     within = _PART.sub(lambda _: statement(source), candidates)
-    return _PART.sub(lambda _: within, statement("runs_looked"))
+    columns = "".join(f", {name}" for name in BRIEF) if is_brief else ""
+    return _PART.sub(lambda part: columns if part[1] == "columns" else within, statement("runs_looked"))
 
 
 class RunWalk:
     """One call of a search that may pause."""
 
     def __init__(
-        self, connection: asyncpg.Connection, query: RunQuery, clock: Clock, *, looked: int | None = None
-    ) -> None:  # fmt: skip
+        self,
+        connection: asyncpg.Connection,
+        query: RunQuery,
+        clock: Clock,
+        large_sets: LargeSets,
+        *,
+        looked: int | None = None,
+    ) -> None:
         """`looked`: the candidates of a look that does not end where a page is full."""
         self._looked = looked
+        self._large_sets = large_sets
+        self._jobs_looked = LOOKED_JOBS
+        self._brief: dict[UUID, Mapping[str, Any]] = {}
+        """The rows that looks gave of a brief search."""
         self._connection = connection
         self._query = query
         self._clock = clock
@@ -107,8 +128,12 @@ class RunWalk:
 
     async def page(self) -> FoundRuns:
         """The rows of a page."""
+        self._jobs_looked = min(LOOKED_JOBS, LOOKED_OF_PAGE)
         found = await self.runs()
-        return FoundRuns(await self._rows(found.runs[: self._query.limit]), found.goes_on)
+        shown = found.runs[: self._query.limit]
+        if self._query.brief and self._brief.keys() >= set(shown):
+            return FoundRuns([self._brief[run] for run in shown], found.goes_on, is_brief=True)
+        return FoundRuns(await self.rows(shown), found.goes_on)
 
     async def runs(self) -> FoundIds:
         """The ids of a page, or of more."""
@@ -139,13 +164,15 @@ class RunWalk:
         asked = JobQuery(
             namespace=query.namespace, name=query.job_name, labels=query.labels, within=query.within, limit=FEW_JOBS
         )
-        found = await JobWalk(self._connection, asked, self._clock).known(FEW_JOBS)
+        found = await JobWalk(self._connection, asked, self._clock, self._large_sets).known(FEW_JOBS)
         return None if found is None else FewJobs(*found)
 
     def _source(self) -> Source:
         """The source that has all runs of the search, and the fewest others."""
         query, states = self._query, self._states
         if query.job_id is not None:
+            if states and FINAL.isdisjoint(states):
+                return Source("runs_active_of_job", (query.job_id,))
             is_failed = states == (RunState.FAILED,)
             return Source("runs_failed_of_job" if is_failed else "runs_of_job", (query.job_id,))
         if query.origin is not None:
@@ -183,12 +210,15 @@ class RunWalk:
 
     async def _look(self, source: Source, below: UUID, after: UUID, known: Sequence[UUID]) -> Look:
         """Look among candidates below an id, until they fill a page or are as many as one look may have."""
-        looked = self._looked or (LOOKED_JOBS if self._is_of_jobs else LOOKED_RUNS)
+        looked = self._looked or (self._jobs_looked if self._is_of_jobs else LOOKED_RUNS)
         most = self._looked or self._query.limit
-        text = look_text(source.name, statement("runs_in_order"))
+        is_brief = self._query.brief and source.name in BRIEF_SOURCES
+        text = look_text(source.name, statement("runs_in_order"), is_brief=is_brief)
         asked = [self._query.namespace, below, looked, most, after, *self._conditions(known), *source.more]
         rows = await fetched(self._connection, text, asked, self._clock, KEPT_PLAN)
         ended = len(rows) < most and not (rows and rows[-1]["nth"] == looked)
+        if is_brief:
+            self._brief.update((row["run_id"], row) for row in rows if row["wanted"])
         return Look([row["run_id"] for row in rows if row["wanted"]], None if ended else rows[-1]["run_id"])
 
     async def _of_jobs(self, jobs: Sequence[UUID]) -> Look:
@@ -220,7 +250,8 @@ class RunWalk:
             list(known) or None,
         ]
 
-    async def _rows(self, runs: Sequence[UUID]) -> Sequence[Mapping[str, Any]]:
+    async def rows(self, runs: Sequence[UUID]) -> Sequence[Mapping[str, Any]]:
+        """The rows of these runs, in this order."""
         query = self._query
         if not runs:
             return ()
@@ -229,12 +260,14 @@ class RunWalk:
         return await fetched(self._connection, bounded("runs_picked"), asked, self._clock, KEPT_PLAN)
 
 
-async def count_runs(connection: asyncpg.Connection, query: RunQuery, clock: Clock) -> SearchCount:
+async def count_runs(
+    connection: asyncpg.Connection, query: RunQuery, clock: Clock, large_sets: LargeSets
+) -> SearchCount:
     """Count the runs of a search that may pause."""
     number = 0
     for _ in range(COUNT_LOOKS):
         left = query.limit - number
-        found = await RunWalk(connection, replace(query, limit=left), clock).runs()
+        found = await RunWalk(connection, replace(query, limit=left), clock, large_sets).runs()
         number += min(len(found.runs), left)
         if len(found.runs) >= left:
             break

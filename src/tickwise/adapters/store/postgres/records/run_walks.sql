@@ -2,9 +2,9 @@
 -- The runs among {candidates} that a search wants, as far as one look goes: rows with `nth` = $3, wanted or not, end it. $1 namespace, $2 ids
 -- below it, $3 the most candidates, $4 rows at most, $5 ids above it, $6 states, $7 and $8 window of due times, $9 triggers, $10 origin,
 -- $11 reason, $12 executor, $13 to $15 the name (as a LIKE pattern), the labels (all of one of these) and the queue of its job, $16 jobs that it
--- is of none of.
-SELECT run_id, nth, wanted FROM (
-  SELECT c.run_id, c.nth, c.run_id < $2::uuid AND c.run_id > $5::uuid AND c.namespace = $1::text
+-- is of none of. {columns} are none, or those of a brief row.
+SELECT run_id, nth, wanted{columns} FROM (
+  SELECT c.run_id, c.nth{columns}, c.run_id < $2::uuid AND c.run_id > $5::uuid AND c.namespace = $1::text
     AND ($6::smallint[] IS NULL OR c.state = ANY($6))
     AND ($7::float8 IS NULL OR c.due >= to_timestamp($7))
     AND ($8::float8 IS NULL OR c.due < to_timestamp($8))
@@ -30,7 +30,8 @@ SELECT *, row_number() OVER () AS nth FROM (SELECT * FROM ({source}) s ORDER BY 
 
 -- name: runs_every
 -- A source: all runs.
-SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM tickwise.runs_shown
+SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor, due_at, started_at, ended_at, nominal_at
+FROM tickwise.runs_shown
 WHERE run_id < $2 AND run_id > $5 ORDER BY run_id DESC
 
 -- name: runs_ended
@@ -40,12 +41,13 @@ WHERE run_id < $2 AND run_id > $5 ORDER BY run_id DESC
 
 -- name: runs_of_namespace
 -- A source: the runs of a namespace other than `default`, by its index.
-SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM tickwise.runs_shown
+SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor, due_at, started_at, ended_at, nominal_at
+FROM tickwise.runs_shown
 WHERE namespace = $1 AND namespace <> 'default' AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC
 
 -- name: runs_of_job
 -- A source: the runs of the job $17. Those under way as `runs_newest_of_job` has them.
-SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM (
+SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor, due_at, started_at, ended_at, nominal_at FROM (
   SELECT * FROM tickwise.runs_shown
   WHERE ended_at IS NULL AND run_id = ANY((
     SELECT CASE WHEN (SELECT count(*) <= 1000 FROM (SELECT FROM tickwise.runs WHERE job_id = $17::uuid LIMIT 1001) f)
@@ -55,6 +57,16 @@ SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor 
   UNION ALL
   (SELECT * FROM tickwise.runs_shown
    WHERE job_id = $17 AND ended_at IS NOT NULL AND run_id < $2 AND run_id > $5 ORDER BY run_id DESC)) s
+ORDER BY run_id DESC
+
+-- name: runs_active_of_job
+-- A source: the runs of the job $17 that are under way, as `runs_newest_of_job` has them.
+SELECT run_id, job_id, namespace, state, trigger, due, origin, reason, executor FROM tickwise.runs_shown
+WHERE ended_at IS NULL AND run_id > $5 AND run_id = ANY((
+  SELECT CASE WHEN (SELECT count(*) <= 1000 FROM (SELECT FROM tickwise.runs WHERE job_id = $17::uuid LIMIT 1001) f)
+    THEN ARRAY(SELECT run_id FROM (SELECT run_id FROM tickwise.runs WHERE job_id = $17 OFFSET 0) f
+               WHERE run_id < $2 ORDER BY run_id DESC LIMIT $3)
+    ELSE ARRAY(SELECT run_id FROM tickwise.runs WHERE job_id = $17 AND run_id < $2 ORDER BY run_id DESC LIMIT $3) END)::uuid[])
 ORDER BY run_id DESC
 
 -- name: runs_failed_of_job

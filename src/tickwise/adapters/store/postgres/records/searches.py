@@ -25,6 +25,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import PAGE_SECONDS, Links
+from tickwise.adapters.store.postgres.large_sets import LargeSets
 from tickwise.adapters.store.postgres.records.paging import bounded
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import Invalid
@@ -59,15 +60,15 @@ KEPT: Final = frozenset(
 """Pages and looks that are asked for all the time, and whose plan is the same for all values. To plan one took
 three quarters of what it cost: a view of runs is a view of each day's partition."""
 
-_NO_CONDITIONS: Final = frozenset({"namespace", "before", "limit", "bytes_most", "texts", "may_pause"})
+_NO_CONDITIONS: Final = frozenset({"namespace", "before", "limit", "bytes_most", "texts", "may_pause", "brief"})
 """Fields of a query that say which part of a list is asked for, and nothing about its rows."""
 
 _OWN: Final = "search_terms"
 """The terms of a statement that is planned for each call's own values."""
 OF_A_SET: Final = "search_terms_of_a_set"
 """The terms of a statement that reads rows by the values of an index, in no order, and up to a limit."""
-KEPT_PLAN: Final = "search_terms_kept"
-"""The terms of a statement that is planned once for all values, on a connection for any statement."""
+KEPT_PLAN: Final = None
+"""No terms: the statement is planned once for all values, by a session for that (`Links.search_line`)."""
 
 FEW_LABELLED: Final = 500
 """The most jobs with a label that are looked up one by one."""
@@ -86,11 +87,17 @@ def labels_asked(labels: Mapping[str, str], within: Selector | None) -> list[str
 
 
 async def labelled_jobs(
-    connection: asyncpg.Connection, namespace: str, labels: Sequence[str], clock: Clock
+    connection: asyncpg.Connection, namespace: str, labels: Sequence[str], clock: Clock, large_sets: LargeSets
 ) -> list[UUID] | None:
     """The jobs that have all labels of one of the JSON texts, if they are few. None: they are many."""
+    asked = ("jobs_labelled", namespace, *labels)
+    if large_sets.has_more_than(FEW_LABELLED, asked):
+        return None
     rows = await searched(connection, "jobs_labelled", [namespace, labels, FEW_LABELLED + 1], clock)
-    return [row["job_id"] for row in rows] if len(rows) <= FEW_LABELLED else None
+    if len(rows) > FEW_LABELLED:
+        large_sets.note(FEW_LABELLED, asked)
+        return None
+    return [row["job_id"] for row in rows]
 
 
 def conditions_of(query: JobQuery | RunQuery) -> frozenset[str]:

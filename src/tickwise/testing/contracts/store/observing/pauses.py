@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tickwise.domain.lifecycle import JobStatus, RunState
 from tickwise.domain.model import Lane, Trigger
-from tickwise.ports.store import JobAction, JobQuery, LetterQuery, LetterStatus, RunQuery, Settlement, Store
+from tickwise.ports.store import JobAction, JobQuery, LetterQuery, LetterStatus, RunQuery, RunRow, Settlement, Store
 from tickwise.testing.contracts.base import DAY_SECONDS, StoreContract
 from tickwise.testing.contracts.store.observing.names import jobs_found, letters_found, runs_found
 from tickwise.testing.factories import Factory, outcome
@@ -60,6 +60,12 @@ CONDITIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "of two statuses": {"statuses": (JobStatus.PAUSED, JobStatus.SCHEDULED)},
     "of one status or none": {"statuses": (JobStatus.COMPLETED, JobStatus.FAILED)},
 }
+
+
+def _in_brief(row: RunRow) -> tuple[Any, ...]:
+    """The fields that a brief search tells."""
+    times = (row.due_at, row.nominal_at, row.started_at, row.ended_at)
+    return row.run_id, row.job_id, row.namespace, row.state, row.reason, times
 
 
 class PausingSearchesContract(StoreContract):
@@ -122,6 +128,47 @@ class PausingSearchesContract(StoreContract):
                 pages = await runs_found(store, replace(whole, may_pause=True, limit=size))
                 assert sorted(pages) == expected, (each, size)
         assert found > len(asked) / 3
+
+    async def test_a_brief_search_tells_when_each_run_was_and_what_came_of_it(
+        self, store: Store, make: Factory
+    ) -> None:
+        """As the search that tells all: of all runs, of a job, and of jobs with a label."""
+        await various_jobs(self, store, make)
+        job, *_ = await store.searches.jobs(JobQuery(namespace="default", schedule_type="CRON"))
+        await store.runs.add("default", job.job_id, [make.run(job.job_id, make.now, origin=UUID(int=9))])
+        conditions: list[Mapping[str, Any]] = [{}, {"job_id": job.job_id}, {"labels": TEAM}, {"queue": "kept"}]
+        found = 0
+        for each in conditions:
+            query = RunQuery(namespace="default", states=tuple(RunState), may_pause=True, limit=500, **each)
+            told, brief = [await store.searches.runs(one) for one in (query, replace(query, brief=True))]
+            found += len(told)
+            assert [_in_brief(row) for row in brief] == [_in_brief(row) for row in told], each
+            assert brief.paused_at == told.paused_at
+        assert found > 2
+
+    async def test_a_search_among_the_runs_of_a_job_goes_to_its_end(self, store: Store, make: Factory) -> None:
+        """By states and triggers, and from an id on: each run that matches, newest first, up to the limit."""
+        job = make.recurring(make.now + DAY_SECONDS)
+        await self.add(store, job)
+        triggers = (Trigger.RUN_NOW, Trigger.BACKFILL)
+        made = [make.run(job.job_id, make.now + each, trigger=triggers[each % 2]) for each in range(9)]
+        await store.runs.add("default", job.job_id, made)
+        newest = sorted((run.run_id for run in made), reverse=True)
+        asked_for = sorted((run.run_id for run in made if run.trigger == Trigger.BACKFILL), reverse=True)
+        of_job = RunQuery(namespace="default", job_id=job.job_id, limit=500)
+        conditions: list[tuple[Mapping[str, Any], Sequence[UUID]]] = [
+            ({"states": (RunState.QUEUED, RunState.RUNNING)}, newest),
+            ({"states": (RunState.SUCCESS, RunState.QUEUED)}, newest),
+            ({"states": (RunState.SUCCESS,)}, []),
+            ({"states": (RunState.SKIPPED,)}, []),
+            ({"triggers": (int(Trigger.BACKFILL),)}, asked_for),
+            ({"triggers": (int(Trigger.BACKFILL),), "limit": 2}, asked_for[:2]),
+            ({"after": newest[3]}, newest[:3]),
+            ({"after": newest[6], "before": newest[2], "triggers": (int(Trigger.BACKFILL),)}, [
+                each for each in asked_for if newest[6] < each < newest[2]]),
+        ]  # fmt: skip
+        for said, expected in conditions:
+            assert [row.run_id for row in await store.searches.runs(replace(of_job, **said))] == expected, said
 
     async def test_a_search_that_may_pause_finds_each_dead_letter_once(self, store: Store, make: Factory) -> None:
         """Also behind others that are settled, and by what their runs and jobs are."""
