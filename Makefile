@@ -159,10 +159,10 @@ fuzz-api: setup  ## requests drawn from the description against a real API: noth
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
-	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs -c requirements/dev.txt -o requirements/server.txt
+	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra -c requirements/dev.txt -o requirements/server.txt
 	$(UV_COMPILE) requirements/clients.in -o requirements/clients.txt
 	$(UV_COMPILE) requirements/audit.in -c requirements/dev.txt -o requirements/audit.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
