@@ -3,28 +3,24 @@
     async with Cassandra() as node:            one node
     async with cluster(3) as nodes:            three, which know each other; each can be killed, frozen, started again
 
-The settings are those that Tickwise asks of a cluster (`commitlog_sync: batch`, Paxos v2), with a small heap. A class data
-archive, kept beside the jars, halves the start.
+The settings are those that Tickwise asks of a cluster (`commitlog_sync: batch`, Paxos v2), with a small heap. A class
+data archive, kept beside the jars, halves the start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
 import socket
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from tests.services.packages import cache, fetched_jars, program
-from tests.services.server import STOP_SECONDS, Server, free_port
+from tests.services.packages import cassandra_home, program
+from tests.services.server import Server, free_port
 
-VERSION: Final = "5.0.9"
 CONF: Final = Path(__file__).with_name("cassandra_node")
 HEAP_MEGABYTES: Final = 400
 """320 MB are too few for the node's tables and a memtable of 96 MB."""
@@ -100,7 +96,8 @@ class Cassandra(Server):
         # In order: an archive holds for one class path.
         jars = ":".join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
         return [
-            program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *JVM, *shared, f"@{CONF / 'jvm.options'}",
+            program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *JVM, *shared,
+            f"@{CONF / 'jvm.options'}",
             f"-Dcassandra.config=file://{conf}/cassandra.yaml", f"-Dcassandra.storagedir={data}",
             f"-Dcassandra.logdir={self.folder}", f"-Djava.io.tmpdir={conf}",
             f"-Dlogback.configurationFile={CONF / 'logback.xml'}", "-Dcassandra-foreground=yes",
@@ -127,13 +124,6 @@ class Cassandra(Server):
             part = kept.with_suffix(f".{self.pid}")
             shutil.copyfile(made, part)
             part.rename(kept)
-
-
-def cassandra_home() -> Path:
-    """A folder of this Cassandra's: `jars`, and what makes a start quicker the next time. Raises `Missing`."""
-    home = cache() / f"cassandra-{VERSION}"
-    fetched_jars(home, Path(__file__).with_name("cassandra.xml"), "cassandra.version", VERSION)
-    return home
 
 
 @contextlib.asynccontextmanager

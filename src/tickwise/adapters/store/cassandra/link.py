@@ -213,9 +213,7 @@ class CassandraLink:
         rows, _ = await self._send(SimpleStatement(text, fetch_size=None), (), None, conditional=False, host=host)
         return rows
 
-    async def _ask_prepared(
-        self, name: str, values: Sequence[Any], after: bytes | None
-    ) -> tuple[Rows, bytes | None]:
+    async def _ask_prepared(self, name: str, values: Sequence[Any], after: bytes | None) -> tuple[Rows, bytes | None]:
         prepared = self._prepared.get(name) or await self._prepare(name)
         return await self._send(prepared.bind(values), None, after, conditional=name in CONDITIONAL)
 
@@ -300,5 +298,3 @@ async def opened_link(
     link = CassandraLink(address, clock, answer_seconds=answer_seconds)
     await link.open()
     return link
-
-

@@ -256,9 +256,7 @@ class CassandraLog:
         state: bytes | None = None
         rest: list[Any] = []
         while True:
-            rows, state = await self._link.page(
-                "entries_read", self.shard, _segment(end), after, end, after=state
-            )
+            rows, state = await self._link.page("entries_read", self.shard, _segment(end), after, end, after=state)
             rest += rows
             # The last position of a page may go on in the next one.
             whole = rest if state is None else [row for row in rest if row[0] != rest[-1][0]]

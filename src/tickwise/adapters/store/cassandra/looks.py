@@ -1,9 +1,9 @@
 """The settings of a cluster that a promise of the log rests on. Nothing is changed by looking.
 
-    commitlog_sync: batch    else a node that dies loses writes that it has confirmed
-    paxos_variant: v2        else a read at SERIAL is not sure to settle an update that was under way
-    three copies             else one lost node is a stop, or a loss
-    one data centre writes   bodies are read from a majority of one data centre
+commitlog_sync: batch    else a node that dies loses writes that it has confirmed
+paxos_variant: v2        else a read at SERIAL is not sure to settle an update that was under way
+three copies             else one lost node is a stop, or a loss
+one data centre writes   bodies are read from a majority of one data centre
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def _clocks(facts: ClusterFacts) -> ClusterFinding:
     wrong = {name: at - right for name, at in facts.offsets.items() if abs(at - right) > CLOCKS_APART_SECONDS}
     if wrong:
         text = ", ".join(f"{name} {ahead:+.1f} s" for name, ahead in sorted(wrong.items()))
-        return ClusterFinding("node clocks", "warning", f"off the middle one: {text}", "run an NTP client on those nodes")
+        return ClusterFinding(
+            "node clocks", "warning", f"off the middle one: {text}", "run an NTP client on those nodes"
+        )
     return ClusterFinding("node clocks", "ok", f"within {CLOCKS_APART_SECONDS:.0f} s of each other")
 
 

@@ -73,7 +73,11 @@ class OwnershipRow:
         return _row(rows[0]) if rows else None
 
     async def change(
-        self, name: str, values: tuple[Any, ...], is_done: Callable[[ShardRow], bool], may_go_on: Callable[[ShardRow], bool]
+        self,
+        name: str,
+        values: tuple[Any, ...],
+        is_done: Callable[[ShardRow], bool],
+        may_go_on: Callable[[ShardRow], bool],
     ) -> ShardRow | None:
         """Carry out a conditional update until it is certain. None: it was applied just now. Else the row that shows
         otherwise: `is_done` tells a row that an earlier try of this call has made, `may_go_on` one that leaves the update

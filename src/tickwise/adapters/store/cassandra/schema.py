@@ -65,7 +65,9 @@ async def upgrade(
 
 async def _check(link: CassandraLink, state: KeyspaceState) -> None:
     """Refuse what would lose entries. Few copies are for the operator to weigh: `doctor` names them."""
-    wrong = [each for each in judge(await look(link, state.datacenter)) if each.level == "error" and each.name != "copies"]
+    wrong = [
+        each for each in judge(await look(link, state.datacenter)) if each.level == "error" and each.name != "copies"
+    ]
     if wrong:
         raise Misconfigured("; ".join(f"{each.name}: {each.detail}. {each.advice}" for each in wrong))
 
