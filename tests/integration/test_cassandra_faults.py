@@ -1,5 +1,5 @@
-"""What may go wrong between an owner and Cassandra, on a real node that stays well: answers that do not come, late copies,
-owners that stop in the middle."""
+"""Faults between an owner and Cassandra, on a real node that stays well: answers that do not come, late copies, owners
+that stop in the middle."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ async def test_an_owner_whose_process_has_ended_is_replaced_before_its_lease_end
     """Nobody listens at its endpoint any more, and the machine says so."""
     shard = next_shard()
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-    endpoint = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    endpoint = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     dead = CassandraLog(link, shard, lease_seconds=300.0)
     await dead.acquire("dead", endpoint)
     await dead.append(b"one")

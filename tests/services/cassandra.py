@@ -33,7 +33,7 @@ JVM: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable", "-XX:M
 
 class Cassandra(Server):
     """One node. `host`: its loopback address; `seeds` and `storage_port`: how the nodes of a cluster find each other;
-    `token`: its place in the ring. `preload`: a library that shifts its clock, by the variables of `shifted`."""
+    `token`: its place in the ring; `shifted`: the environment of a clock that a test moves."""
 
     name = "cassandra"
 
@@ -127,15 +127,18 @@ class Cassandra(Server):
 
 
 @contextlib.asynccontextmanager
-async def cluster(count: int, settings: Mapping[str, str] | None = None) -> AsyncIterator[list[Cassandra]]:
-    """So many nodes on 127.0.0.1, 127.0.0.2, …, one after the other, each of which sees all others."""
+async def cluster(
+    count: int, settings: Mapping[str, str] | None = None, *, shifted: Sequence[Mapping[str, str]] = ()
+) -> AsyncIterator[list[Cassandra]]:
+    """So many nodes on 127.0.0.1, 127.0.0.2, …, started one after the other. `shifted`: of each node, as `Cassandra`
+    takes it."""
     hosts = [f"127.0.0.{number + 1}" for number in range(count)]
     port, storage_port = free_port(), free_port()
     step = (1 << 64) // count
     nodes = [
         Cassandra(
             port=port, host=host, storage_port=storage_port, seeds=hosts, token=-(1 << 63) + 1 + number * step,
-            settings=settings,
+            settings=settings, shifted=shifted[number] if shifted else None,
         )
         for number, host in enumerate(hosts)
     ]  # fmt: skip

@@ -48,8 +48,8 @@ async def own(log: EffectLog, name: str = "first", endpoint: str = "") -> Tenure
 
 
 class EffectLogContract(Contract):
-    """The promises of all logs. The adapter's class provides the fixture `open_log`: each call gives one more object for
-    the same log, which is empty at first. The object before it is not used any more, unless the test says so."""
+    """The promises of all logs. The adapter's class provides the fixture `open_log`: each call gives one more object
+    for the same log, which is empty at first. A test uses one of them at a time."""
 
     async def test_an_empty_log_has_nothing(self, open_log: OpenLog) -> None:
         """Its first owner begins at position 0, without a checkpoint."""

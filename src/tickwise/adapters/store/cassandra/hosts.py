@@ -1,7 +1,7 @@
 """The order in which the nodes of a cluster are asked: the replicas of a shard first, slow nodes last.
 
-A frozen node keeps its connections, and the driver takes it for alive until a heartbeat fails. A node that let a request
-run out is asked last for some seconds, so that the next try of the same statement meets another coordinator.
+A frozen node keeps its connections, and the driver takes it for alive until a heartbeat fails. A node that let a
+request time out is asked last for some seconds, so the next try of the same statement meets another coordinator.
 """
 
 from __future__ import annotations

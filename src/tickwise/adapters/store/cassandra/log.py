@@ -5,12 +5,12 @@
     acquire:  wait until the lease of the owner has ended  ──►  epoch = E + 1  IF epoch, last, renewed are as seen
     drop:     first, in whole segments of 256 positions ──► delete them ──► the next drop notes that they are gone
 
-Which body of a position counts: that of the highest epoch. A later owner learns `last` in the step that makes it owner, so
-it writes bodies behind that position only; a body behind `last` does not count at all.
+Of a position the body of the highest epoch counts. A later owner learns `last` in the step that makes it owner, so it
+writes bodies behind that position only; a body behind `last` does not count at all.
 
-What stops an owner that lost the shard: the epoch, in the condition of each of its updates. The lease guards reads alone.
-It is judged by monotonic clocks: the owner counts from before it renewed, who waits from after it saw that; neither looks
-at the time of a node.
+The epoch stops an owner that lost the shard: it is in the condition of each update. The lease guards reads alone. It is
+judged by monotonic clocks: the owner counts from before its renewal, a rival from after it saw the renewal. Neither
+looks at the time of a node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 
 LEASE_SECONDS: Final = 5.0
-"""A keeper that is frozen is replaced after this time; a pause of the garbage collector or of the machine is shorter."""
+"""A frozen keeper is replaced after this time; a pause of the garbage collector or of the machine is shorter."""
 DRIFT: Final = 0.02
 """The share of the lease that is given up for monotonic clocks of different pace; machines differ by some 1e-4."""
 LOOK_SECONDS: Final = 0.1
@@ -234,7 +234,8 @@ class CassandraLog:
                 await self._link.clock.sleep(LOOK_SECONDS)
 
     async def entries(self, after: int) -> AsyncIterator[LogEntry]:
-        """The entries behind that position, in order. Raises `Misconfigured` where one is missing: the log is damaged."""
+        """The entries behind that position, in order. Raises `Misconfigured` where one is missing: the log is
+        damaged."""
         row = await self._row.read()
         if after + 1 < row.first:
             raise Bug(f"entries before {row.first} of shard {self.shard} were dropped, and {after + 1} was asked for")
@@ -248,7 +249,8 @@ class CassandraLog:
                 yield entry
             if position != end:
                 raise Misconfigured(
-                    f"entry {position + 1} of the log of shard {self.shard} is missing: restore the keyspace from a backup"
+                    f"entry {position + 1} of the log of shard {self.shard} is missing: "
+                    "restore the keyspace from a backup"
                 )
 
     async def _read(self, after: int, end: int) -> AsyncIterator[LogEntry]:

@@ -153,7 +153,7 @@ def _datacenters(facts: ClusterFacts, replication: Mapping[str, str]) -> Cluster
     if others:
         return ClusterFinding(
             "data centres", "warning",
-            f"{facts.datacenter} writes; {', '.join(others)} have copies, and each update asks a majority of all of them",
+            f"{facts.datacenter} writes; {', '.join(others)} have copies, and each update asks a majority of them all",
             "keep the keyspace in one data centre, unless the way to the others is short",
         )  # fmt: skip
     return ClusterFinding("data centres", "ok", f"{facts.datacenter} alone writes")

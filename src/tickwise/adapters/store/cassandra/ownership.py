@@ -11,6 +11,7 @@ An update is repeated with the same values alone. Applied twice it leaves what i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -79,9 +80,9 @@ class OwnershipRow:
         is_done: Callable[[ShardRow], bool],
         may_go_on: Callable[[ShardRow], bool],
     ) -> ShardRow | None:
-        """Carry out a conditional update until it is certain. None: it was applied just now. Else the row that shows
-        otherwise: `is_done` tells a row that an earlier try of this call has made, `may_go_on` one that leaves the update
-        possible. Raises `StoreUnavailable` when it stays open whether it was applied, or will be."""
+        """Carry out a conditional update until its outcome is certain. None: it was applied just now. Else the row that
+        shows another outcome: `is_done` tells a row that an earlier try of this call has made, `may_go_on` a row on
+        which the update is still possible. Raises `StoreUnavailable` if the outcome stays open."""
         end = self._link.clock.monotonic() + PATIENCE_SECONDS
         pause = PAUSE_SECONDS
         while True:
@@ -100,10 +101,8 @@ class OwnershipRow:
             pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
     async def _made(self) -> None:
-        try:
+        with contextlib.suppress(InDoubt):  # the next read says
             await self._link.ask("shard_make", self.shard)
-        except InDoubt:
-            pass  # the next read says
 
     async def _read(self, end: float) -> ShardRow | None:
         pause = PAUSE_SECONDS

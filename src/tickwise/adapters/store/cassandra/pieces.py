@@ -1,4 +1,4 @@
-"""Large values in pieces: a node takes no mutation of more than half a segment of its commit log (16 MiB as shipped)."""
+"""Large values in pieces: a node takes no mutation above half a segment of its commit log (16 MiB as shipped)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def joined(rows: Sequence[tuple[int, bytes]]) -> bytes | None:
 
 
 def grouped(rows: Sequence[tuple[int, int, int, int, bytes]]) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
-    """Of each position the pieces of its highest epoch. The rows have position, epoch, piece, number of pieces and body,
-    ordered by position, then by epoch from the highest on, then by piece."""
+    """Of each position the pieces of its highest epoch. The rows have position, epoch, piece, number of pieces and
+    body, ordered by position, then by epoch from the highest on, then by piece."""
     at, epoch, found = 0, 0, list[tuple[int, bytes]]()
     for position, of_epoch, _, pieces, body in rows:
         if position != at:

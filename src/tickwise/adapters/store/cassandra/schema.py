@@ -1,7 +1,7 @@
 """The keyspace and its tables: what `tickwise db upgrade` makes, and how a program knows that they fit.
 
-Several machines may make them at once: each table has an id that follows from its name, so two nodes that make it at the
-same moment make the same table.
+Several machines may make them at once: each table has an id that follows from its name, so two nodes that make it at
+the same moment make the same table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
 VERSION: Final = 1
+CHANGE_SECONDS: Final = 30.0
+"""The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
 TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft")
 IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 """The namespace of the ids of tables; they need only be the same on every machine."""
@@ -41,7 +43,7 @@ async def upgrade(
 ) -> str:
     """Make the keyspace and its tables where they are missing; the version. `tell` hears how many steps of how many are
     done. Raises `Misconfigured` for a cluster that would lose what it confirms."""
-    link = await opened_link(address, clock)
+    link = await opened_link(address, clock, answer_seconds=CHANGE_SECONDS)
     try:
         state = await _state(link)
         if state.version > VERSION:

@@ -3,9 +3,9 @@
     offset of a node = its clock − our monotonic clock, at the middle of the quickest of some requests
     now = our monotonic clock + the median of the offsets, and at least what was told before
 
-One node of three whose clock is an hour off changes nothing: the median is another node's. Of two nodes the earlier one
-counts, so nothing is early. Invariant: `now` never goes back, also over owners: each append stores it beside the head of
-the log, and the next owner begins there (`begin_at`).
+One node of three whose clock is an hour off changes nothing: the median is another node's. Of two nodes the earlier
+one counts, so nothing is early. Invariant: `now` never goes back. Over owners it holds for each time that led to an
+entry or a renewal: these store it beside the head of the log, and the next owner begins there (`begin_at`).
 """
 
 from __future__ import annotations
