@@ -1,4 +1,6 @@
-"""Appends to the log of a shard in Cassandra, and takeovers: `python -m bench.cassandra_log [--appends N] [--nodes 1|3]`.
+"""Appends to the log of a shard in Cassandra, and takeovers.
+
+    python -m bench.cassandra_log [--appends N] [--nodes 1|3]
 
 Starts its own node or nodes from Maven's jars, on loopback addresses; client and nodes share this machine's cores, so
 trust the ratios. Prints one line for each case: entries a second, and the latency of one append. Shards append side by
@@ -75,8 +77,8 @@ async def takeover_case(link: CassandraLink) -> str:
     count = len([entry async for entry in third.entries(0)])
     read = time.perf_counter() - begun
     return (
-        f"handed over in {1e3 * handed:.0f} ms; from a silent owner with a lease of {LEASE_SECONDS:g} s in {silent:.2f} s; "
-        f"{count} entries of {TAKEOVER_BYTES} B read in {read:.2f} s"
+        f"handed over in {1e3 * handed:.0f} ms; from a silent owner with a lease of "
+        f"{LEASE_SECONDS:g} s in {silent:.2f} s; {count} entries of {TAKEOVER_BYTES} B read in {read:.2f} s"
     )
 
 

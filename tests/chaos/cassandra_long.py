@@ -1,4 +1,4 @@
-"""What `make test` has no time for: three nodes of Cassandra with three copies, each lost in turn.
+"""Faults that `make test` has no time for: three nodes of Cassandra with three copies, each lost in turn.
 
 `make chaos` plays it after its rows; alone: `pytest -s tests/chaos/cassandra_long.py`, which prints the figures.
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from tests.support.cassandras import linked, next_shard
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog
-from tickwise.testing.contracts.effect_log import OpenLog, SharedLogContract
+from tickwise.testing.contracts.effect_log import EffectLogContract, OpenLog, SharedLogContract
 
 pytestmark = pytest.mark.thorough
 LEASE_SECONDS = 0.5
@@ -23,13 +23,23 @@ async def link(cassandra_url: str) -> AsyncIterator[CassandraLink]:
         yield opened
 
 
-class TestCassandraLog(SharedLogContract):
+class Backend:
+    """Objects of one shard for each test, each as another process would have it."""
+
     @pytest.fixture
     def open_log(self, link: CassandraLink) -> OpenLog:
-        """Objects of one shard, each as another process would have it."""
+        """One more object of the shard."""
         shard = next_shard()
 
         async def opened() -> CassandraLog:
             return CassandraLog(link, shard, lease_seconds=LEASE_SECONDS)
 
         return opened
+
+
+class TestEffectLog(Backend, EffectLogContract):
+    pass
+
+
+class TestSharedLog(Backend, SharedLogContract):
+    pass

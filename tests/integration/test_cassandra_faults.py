@@ -4,6 +4,7 @@ that stop in the middle."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -82,7 +83,7 @@ async def rival(link: CassandraLink, shard: int) -> AsyncIterator[CassandraLog]:
 
 
 def bodies(entries: list[Any]) -> list[bytes]:
-    """What they hold."""
+    """The bodies of entries."""
     return [entry.body for entry in entries]
 
 
@@ -91,7 +92,7 @@ def bodies(entries: list[Any]) -> list[bytes]:
 async def test_an_update_without_an_answer_happens_once(
     link: CassandraLink, statement: str, meddle: Callable[..., Any]
 ) -> None:
-    """Whether it was carried out or not: the caller gets its answer, and the entry is there once."""
+    """Carried out or not: the caller gets its answer, and the entry is there once."""
     how = _as_unavailable(meddle) if statement == "entry_write" else meddle
     meddled = Meddled(link, statement, how, times=1)
     log = CassandraLog(meddled, next_shard(), lease_seconds=LEASE_SECONDS)  # type: ignore[arg-type]  # it looks like one
@@ -202,6 +203,57 @@ async def test_a_body_without_its_head_is_ignored(link: CassandraLink) -> None:
         assert [b"one", b"two"] == bodies(await read_all(next_owner))
 
 
+async def test_an_owner_that_lost_the_shard_deletes_no_part_of_the_next_checkpoint(link: CassandraLink) -> None:
+    """It stood still after its own checkpoint counted, and goes on while its successor writes one."""
+    shard = next_shard()
+    successor = CassandraLog(link, shard)
+    is_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"first"
+        is_begun.set()
+        await may_end.wait()
+        yield b"second"
+
+    async def stands_still(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        await successor.seize("successor", "")
+        writing.append(asyncio.ensure_future(successor.keep_checkpoint(1, parts())))
+        await is_begun.wait()
+        found: Rows = await ask(*asked)
+        return found
+
+    writing: list[asyncio.Future[None]] = []
+    log = CassandraLog(Meddled(link, "drafts_read", stands_still, 1), shard)  # type: ignore[arg-type]  # it looks like one
+    await own(log)
+    await log.append(b"one")
+    await log.keep_checkpoint(1, parts_of(b"state"))
+    may_end.set()
+    await writing[0]
+    assert [b"first", b"second"] == [part async for part in successor.checkpoint(1)]
+
+
+async def test_a_busy_owner_can_be_replaced_by_force(link: CassandraLink) -> None:
+    """Also while it appends without a pause: the next owner learns all that was acknowledged."""
+    shard = next_shard()
+    log, successor = CassandraLog(link, shard), CassandraLog(link, shard)
+    await own(log)
+    told: list[int] = []
+
+    async def appends() -> None:
+        with contextlib.suppress(OwnershipLost):
+            while True:
+                told.append(await log.append(b"%d" % len(told)))
+
+    appending = asyncio.ensure_future(appends())
+    await eventually(lambda: len(told) > 10)
+    tenure = await successor.seize("successor", "")
+    await appending
+    assert [*range(1, len(told) + 1)] == told
+    assert len(told) <= tenure.last <= len(told) + 1
+    assert tenure.last + 1 == await successor.append(b"next")
+    assert tenure.last + 1 == len(await read_all(successor))
+
+
 async def test_a_late_body_of_an_earlier_owner_changes_nothing(link: CassandraLink) -> None:
     """Also if it comes after the entry of the next owner, and is longer."""
     shard = next_shard()
@@ -217,11 +269,17 @@ async def test_a_late_body_of_an_earlier_owner_changes_nothing(link: CassandraLi
 async def test_a_missing_entry_is_no_end_of_the_log(link: CassandraLink) -> None:
     """A log with a hole is refused as damaged: what follows must not be taken for all there is."""
     shard = next_shard()
-    log = CassandraLog(link, shard)
+
+    async def lost(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        name, *values = asked
+        return await ask(name, *values[:2], 1_000, *values[3:])  # it goes to a place where nobody looks for it
+
+    meddled = Meddled(link, "entry_write", lost, times=0)
+    log = CassandraLog(meddled, shard)  # type: ignore[arg-type]  # it looks like one
     await own(log)
     for number in range(3):
+        meddled.left = number == 1
         await log.append(b"%d" % number)
-    await link.run(f"DELETE FROM log_entry WHERE shard = {shard} AND segment = 0 AND position = 2")
     with pytest.raises(Misconfigured, match=f"entry 2 of the log of shard {shard} is missing"):
         await read_all(log)
 

@@ -130,7 +130,7 @@ class Cassandra(Server):
 async def cluster(
     count: int, settings: Mapping[str, str] | None = None, *, shifted: Sequence[Mapping[str, str]] = ()
 ) -> AsyncIterator[list[Cassandra]]:
-    """So many nodes on 127.0.0.1, 127.0.0.2, …, started one after the other. `shifted`: of each node, as `Cassandra`
+    """Start so many nodes on 127.0.0.1, 127.0.0.2, …, one after the other. `shifted`: of each node, as `Cassandra`
     takes it."""
     hosts = [f"127.0.0.{number + 1}" for number in range(count)]
     port, storage_port = free_port(), free_port()

@@ -15,7 +15,7 @@ from tickwise.testing.contracts.effect_log import own, read_all
 
 @dataclass
 class Load:
-    """What was asked of the log and what it said."""
+    """The appends of an owner, and their answers."""
 
     log: CassandraLog
     acknowledged: dict[int, bytes] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Load:
         await eventually(acquired, within_seconds=90.0)
 
     async def goes_on(self, entries: int = 20) -> None:
-        """So many more are acknowledged from now on."""
+        """Wait until so many more are acknowledged."""
         before = len(self.acknowledged)
         await eventually(
             lambda: len(self.acknowledged) >= before + entries, within_seconds=90.0, what="the owner appends again"

@@ -76,6 +76,8 @@ def test_old_and_silent_nodes_are_told() -> None:
     assert {"cassandra": "error"} == levels(replace(WELL, releases={**WELL.releases, NODES[0]: "4.1.7"}))
     silent = replace(WELL, settings=dict.fromkeys(NODES[1:], GOOD), silent={NODES[0]: "no answer"})
     assert {"cassandra": "warning"} == levels(silent)
+    mute = replace(WELL, settings={}, silent=dict.fromkeys(NODES, "you have no SELECT permission"))
+    assert {"cassandra": "error"} == levels(mute)
 
 
 def test_a_node_with_another_time_is_told() -> None:

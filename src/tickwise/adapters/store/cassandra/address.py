@@ -56,7 +56,7 @@ class CassandraAddress:
 
 
 def is_cassandra(url: str) -> bool:
-    """Whether that is the address of a Cassandra cluster."""
+    """Tell the address of a Cassandra cluster from that of another store."""
     return url.startswith(f"{SCHEME}:")
 
 

@@ -3,7 +3,7 @@
     draft row (at most so many parts) ──► parts, in pieces ──► shard.checkpoint = …  IF epoch = mine ──► others deleted
 
 A checkpoint is named by (epoch, number): two owners, or two tries of one, never write the same part. A crash before the
-update leaves a draft, which the next checkpoint of the shard deletes, whoever makes it.
+update leaves a draft, which the next checkpoint of the shard deletes.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ class Checkpoints:
                 )
             yield body
 
-    async def sweep(self, row: ShardRow) -> None:
-        """Delete all checkpoints but the one that counts."""
+    async def sweep(self, row: ShardRow, own: tuple[int, int]) -> None:
+        """Delete all checkpoints but the one that counts and those that were begun after our own: an owner that lost
+        the shard must not delete what its successor writes."""
         for epoch, number, parts in await self._link.ask("drafts_read", self._shard):
-            if (epoch, number) == (row.checkpoint_epoch, row.checkpoint_number) or epoch > row.epoch:
+            if (epoch, number) == (row.checkpoint_epoch, row.checkpoint_number) or (epoch, number) > own:
                 continue
             for part in range(parts):
                 await self._link.ask("part_delete", self._shard, epoch, number, part)

@@ -54,6 +54,7 @@ CONDITIONAL: Final = frozenset(
     {
         "shard_make",
         "shard_seize",
+        "shard_force",
         "shard_append",
         "shard_renew",
         "shard_release",
@@ -185,7 +186,7 @@ class CassandraLink:
         return {host.datacenter for host in self._cluster.metadata.all_hosts()}
 
     def has_table(self, name: str) -> bool:
-        """Whether the keyspace of the address has that table."""
+        """Look whether the keyspace of the address has that table."""
         keyspace = self._cluster.metadata.keyspaces.get(self.address.keyspace)
         return keyspace is not None and name in keyspace.tables
 

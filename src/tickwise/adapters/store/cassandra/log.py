@@ -46,7 +46,7 @@ IN_DOUBT: Final = "an entry of this log may exist or not: acquire the log again"
 
 @dataclass(slots=True)
 class _Held:
-    """What an owner knows of its tenure."""
+    """The tenure, as its owner knows it."""
 
     epoch: int
     last: int
@@ -106,7 +106,7 @@ class CassandraLog:
         memory until its lease ends; its appends are refused from now on."""
         self._lose("this process acquires the log anew")
         while True:
-            tenure = await self._take(await self._row.read(), owner, endpoint)
+            tenure = await self._take(await self._row.read(), owner, endpoint, by_force=True)
             if tenure is not None:
                 return tenure
 
@@ -149,31 +149,32 @@ class CassandraLog:
             if self._is_gone is not None and seen.endpoint and await self._is_gone(seen.endpoint):
                 break
             await clock.sleep(min(LOOK_SECONDS, seen.lease_ms / 10_000))
-            row = await self._row.read()
+            row = await self._row.look() or seen
             if row.lives != seen.lives or row.owner != seen.owner:
                 seen, since = row, clock.monotonic()
         return seen
 
-    async def _take(self, seen: ShardRow, owner: str, endpoint: str) -> Tenure | None:
-        """Become the owner if the row is as it was seen. None: it is not."""
+    async def _take(self, seen: ShardRow, owner: str, endpoint: str, *, by_force: bool = False) -> Tenure | None:
+        """Become the owner if the row is as it was seen; `by_force`: if its epoch is. None: it is not."""
         await self.time.measure()
-        self.time.begin_at(seen.told_at / 1_000)
         epoch = seen.epoch + 1
         self._nonce = nonce = self._link.clock.random_bytes(8).hex()
         until = _date(self.time.now() + self._lease_seconds)
+        as_seen = (seen.epoch,) if by_force else (seen.epoch, seen.last, seen.renewed, seen.owner)
         row = await self._row.change(
-            "shard_seize",
-            (
-                owner, endpoint, epoch, nonce, int(self._lease_seconds * 1_000), until, self.shard,
-                seen.epoch, seen.last, seen.renewed, seen.owner,
-            ),
+            "shard_force" if by_force else "shard_seize",
+            (owner, endpoint, epoch, nonce, int(self._lease_seconds * 1_000), until, self.shard, *as_seen),
             lambda row: row.epoch == epoch and row.nonce == nonce,
-            lambda row: row.lives == seen.lives and row.owner == seen.owner,
-        )  # fmt: skip
+            lambda row: row.epoch == seen.epoch and (by_force or (row.lives, row.owner) == (seen.lives, seen.owner)),
+        )
+        if row is None and by_force:
+            row = await self._row.read()  # the owner of before has gone on meanwhile
         if row is not None and (row.epoch, row.nonce) != (epoch, nonce):
             return None
-        self._held, self._in_doubt = _Held(epoch, seen.last), False
-        return Tenure(epoch, seen.checkpoint, seen.last)
+        now = row or seen
+        self.time.begin_at(now.told_at / 1_000)
+        self._held, self._in_doubt = _Held(epoch, now.last), False
+        return Tenure(epoch, now.checkpoint, now.last)
 
     def _owned(self) -> _Held:
         if self._held is None:
@@ -276,14 +277,17 @@ class CassandraLog:
     async def keep_checkpoint(self, position: int, parts: AsyncIterable[bytes]) -> None:
         """Store the state as of that position; the one before counts until all parts are there."""
         held = self._owned()
+        if position > held.last:
+            raise Bug(f"a checkpoint at {position}, and the last entry has {held.last}")
         held.checkpoints += 1
         number = held.checkpoints
         count = await self._checkpoints.write(held.epoch, number, parts)
         async with held.lock:
-            if (await self._row.read()).checkpoint > position:
+            row = await self._row.read()
+            if row.epoch == held.epoch and row.checkpoint > position:
                 raise Bug(f"a checkpoint at {position} would come after one of a later position")
             await self._change("shard_checkpoint", (position, held.epoch, number, count, self.shard, held.epoch), held)
-        await self._checkpoints.sweep(await self._row.read())
+        await self._checkpoints.sweep(await self._row.read(), (held.epoch, number))
 
     async def checkpoint(self, position: int) -> AsyncIterator[bytes]:
         """The parts of the checkpoint of that position."""
@@ -310,8 +314,8 @@ class CassandraLog:
 
 
 async def endpoint_is_gone(endpoint: str) -> bool:
-    """Whether the machine of host:port refuses the connection: it is there, and no process listens. A machine that does
-    not answer at all may come back, and its process with it."""
+    """Try whether the machine of host:port refuses the connection: it is there, and no process listens. A machine that
+    does not answer at all may come back, and its process with it."""
     host, _, port = endpoint.rpartition(":")
     try:
         async with asyncio.timeout(1.0):

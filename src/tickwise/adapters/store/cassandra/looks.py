@@ -34,7 +34,7 @@ class ClusterFinding(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFacts:
-    """What was seen of a cluster."""
+    """A cluster as its nodes describe it."""
 
     settings: Mapping[str, Mapping[str, str]]
     """Of each node that answered, by its address: its settings."""
@@ -105,6 +105,10 @@ def _nodes(facts: ClusterFacts) -> ClusterFinding:
         return ClusterFinding(
             "cassandra", "error", f"{', '.join(old)} runs a release before 5.0", "upgrade to Cassandra 5.0 or newer"
         )
+    if not facts.settings:
+        text = "; ".join(sorted(set(facts.silent.values())))
+        advice = "the user needs SELECT on system_views"
+        return ClusterFinding("cassandra", "error", f"no node tells its settings: {text}", advice)
     if facts.silent:
         text = "; ".join(f"{name}: {why}" for name, why in sorted(facts.silent.items()))
         return ClusterFinding("cassandra", "warning", f"{len(facts.silent)} of {facts.nodes} nodes are silent: {text}")
@@ -136,7 +140,7 @@ def _copies(facts: ClusterFacts, replication: Mapping[str, str]) -> ClusterFindi
     copies = int(said.partition("/")[0]) if said.partition("/")[0].isdigit() else 0
     if copies >= COPIES and said.isdigit():
         return ClusterFinding("copies", "ok", f"{copies} of each row")
-    advice = "three nodes and three copies survive the loss of each: ALTER KEYSPACE, then `nodetool repair --full`"
+    advice = "three nodes with three copies survive the loss of each; docs/how-to/cassandra.md has the steps"
     text = f"{said} of each row"
     if facts.nodes == 1:
         return ClusterFinding("copies", "warning", f"{text}: all is lost with the disk of the one node", advice)

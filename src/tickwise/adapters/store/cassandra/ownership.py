@@ -69,8 +69,8 @@ class OwnershipRow:
         return row
 
     async def look(self) -> ShardRow | None:
-        """The row if it is there, by one try."""
-        rows = await self._link.ask("shard_read", self.shard)
+        """The row as a majority has it, if it is there. It may lack an update that is under way."""
+        rows = await self._link.ask("shard_look", self.shard)
         return _row(rows[0]) if rows else None
 
     async def change(
@@ -108,7 +108,8 @@ class OwnershipRow:
         pause = PAUSE_SECONDS
         while True:
             try:
-                return await self.look()
+                rows = await self._link.ask("shard_read", self.shard)
+                return _row(rows[0]) if rows else None
             except StoreUnavailable:
                 if self._link.clock.monotonic() > end:
                     raise

@@ -25,7 +25,7 @@ IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 
 
 class KeyspaceState(NamedTuple):
-    """What a keyspace says of itself."""
+    """The facts that a keyspace holds about itself."""
 
     version: int
     """0: there is none."""
@@ -34,7 +34,7 @@ class KeyspaceState(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether this program works on it."""
+        """True if this program works on it."""
         return self.version == VERSION
 
 
@@ -82,7 +82,7 @@ async def _state(link: CassandraLink) -> KeyspaceState:
 
 
 async def status(address: CassandraAddress, clock: Clock) -> KeyspaceState:
-    """What the keyspace of the address says of itself."""
+    """Read the facts of the keyspace of the address."""
     link = await opened_link(address, clock)
     try:
         return await _state(link)

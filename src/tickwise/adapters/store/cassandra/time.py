@@ -34,7 +34,7 @@ class ClusterTime:
 
     @property
     def is_measured(self) -> bool:
-        """Whether some node was asked."""
+        """True once a node has answered."""
         return self._offset is not None
 
     def now(self) -> float:
