@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -55,6 +55,11 @@ class Meddled:
         return await self._link.ask(name, *values)
 
 
+def meddled_log(link: Meddled, shard: int, *, lease_seconds: float = LEASE_SECONDS) -> CassandraLog:
+    """A log over such a link."""
+    return CassandraLog(cast(CassandraLink, link), shard, lease_seconds=lease_seconds)
+
+
 async def unanswered(ask: Ask, asked: tuple[Any, ...]) -> Rows:
     """It is carried out, and nobody is told."""
     await ask(*asked)
@@ -95,7 +100,7 @@ async def test_an_update_without_an_answer_happens_once(
     """Carried out or not: the caller gets its answer, and the entry is there once."""
     how = _as_unavailable(meddle) if statement == "entry_write" else meddle
     meddled = Meddled(link, statement, how, times=1)
-    log = CassandraLog(meddled, next_shard(), lease_seconds=LEASE_SECONDS)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(meddled, next_shard(), lease_seconds=LEASE_SECONDS)
     tenure = await own(log)
     assert [1, 2, 3] == [await log.append(b"%d" % number) for number in range(3)]
     assert 0 == meddled.left, "nothing was meddled with"
@@ -121,7 +126,7 @@ async def test_the_other_updates_of_an_owner_survive_a_lost_answer(
 ) -> None:
     """They may be carried out twice; that leaves what once leaves."""
     meddled = Meddled(link, f"shard_{call}", meddle, times=1)
-    log = CassandraLog(meddled, next_shard(), lease_seconds=LEASE_SECONDS)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(meddled, next_shard(), lease_seconds=LEASE_SECONDS)
     await own(log)
     await log.append(b"one")
     await log.renew()
@@ -145,7 +150,7 @@ async def test_after_an_open_doubt_nothing_is_appended_until_the_log_is_acquired
         raise InDoubt("the answer did not come")
 
     meddled = Meddled(link, "shard_append", delayed, times=1_000)
-    log = CassandraLog(meddled, next_shard(), lease_seconds=60.0)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(meddled, next_shard(), lease_seconds=60.0)
     await own(log)
     with pytest.raises(StoreUnavailable):
         await log.append(b"in doubt")
@@ -169,7 +174,7 @@ async def test_an_append_that_is_cancelled_leaves_a_doubt(link: CassandraLink) -
         begun.set()
         return await asyncio.Future()
 
-    log = CassandraLog(Meddled(link, "shard_append", hangs, 1), next_shard())  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(Meddled(link, "shard_append", hangs, 1), next_shard())
     await own(log)
     appending = asyncio.ensure_future(log.append(b"one"))
     await begun.wait()
@@ -185,7 +190,7 @@ async def test_an_append_that_is_cancelled_leaves_a_doubt(link: CassandraLink) -
 async def test_a_body_without_its_head_is_ignored(link: CassandraLink) -> None:
     """An owner died between the two; the next one writes the position anew, and its entry counts."""
     dead, shard = Meddled(link, "shard_append", unsent, 0), next_shard()
-    log = CassandraLog(dead, shard, lease_seconds=LEASE_SECONDS)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(dead, shard, lease_seconds=LEASE_SECONDS)
     await own(log)
     await log.append(b"one")
 
@@ -223,13 +228,33 @@ async def test_an_owner_that_lost_the_shard_deletes_no_part_of_the_next_checkpoi
         return found
 
     writing: list[asyncio.Future[None]] = []
-    log = CassandraLog(Meddled(link, "drafts_read", stands_still, 1), shard)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(Meddled(link, "drafts_read", stands_still, 1), shard)
     await own(log)
     await log.append(b"one")
     await log.keep_checkpoint(1, parts_of(b"state"))
     may_end.set()
     await writing[0]
     assert [b"first", b"second"] == [part async for part in successor.checkpoint(1)]
+
+
+async def test_the_next_owner_is_told_of_the_newest_checkpoint(link: CassandraLink) -> None:
+    """Also of one that counted after the row was seen: the parts of the one before are deleted by then."""
+    shard = next_shard()
+    log = CassandraLog(link, shard, lease_seconds=LEASE_SECONDS)
+    await own(log)
+    await log.append(b"one")
+    await log.keep_checkpoint(1, parts_of(b"old"))
+    await log.append(b"two")
+
+    async def just_before(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        await log.keep_checkpoint(2, parts_of(b"new"))
+        found: Rows = await ask(*asked)
+        return found
+
+    successor = meddled_log(Meddled(link, "shard_seize", just_before, 1), shard)
+    tenure = await own(successor, "successor")
+    assert (2, 2) == (tenure.checkpoint, tenure.last)
+    assert [b"new"] == [part async for part in successor.checkpoint(2)]
 
 
 async def test_a_busy_owner_can_be_replaced_by_force(link: CassandraLink) -> None:
@@ -272,10 +297,11 @@ async def test_a_missing_entry_is_no_end_of_the_log(link: CassandraLink) -> None
 
     async def lost(ask: Ask, asked: tuple[Any, ...]) -> Rows:
         name, *values = asked
-        return await ask(name, *values[:2], 1_000, *values[3:])  # it goes to a place where nobody looks for it
+        found: Rows = await ask(name, *values[:2], 1_000, *values[3:])  # it goes to a place where nobody looks for it
+        return found
 
     meddled = Meddled(link, "entry_write", lost, times=0)
-    log = CassandraLog(meddled, shard)  # type: ignore[arg-type]  # it looks like one
+    log = meddled_log(meddled, shard)
     await own(log)
     for number in range(3):
         meddled.left = number == 1

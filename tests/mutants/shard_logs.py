@@ -25,9 +25,9 @@ SHARD_LOGS: Final = (
     ),
     Mutant(
         "an update without an answer is resolved by the row",
-        CASSANDRA + "ownership.py",
-        "if row is None or is_done(row) or not may_go_on(row):",
-        "if row is None or not may_go_on(row):",
+        CASSANDRA + "log.py",
+        "(row.epoch != held.epoch or row.last != last)",
+        "True",
         (FAULTS + "test_an_update_without_an_answer_happens_once",),
     ),
     Mutant(
@@ -43,13 +43,6 @@ SHARD_LOGS: Final = (
         "IF epoch = ? AND last = ? AND renewed = ? AND owner = ?",
         "IF epoch >= ? AND last >= ? AND renewed >= ? AND owner >= ?",
         (SHARED + "test_two_that_acquire_at_once_have_two_epochs", SHARED + "test_many_rivals_write_one_history"),
-    ),
-    Mutant(
-        "a renewed lease is waited for",
-        CASSANDRA + "log.py",
-        "if row.lives != seen.lives or row.owner != seen.owner:",
-        "if row.owner != seen.owner:",
-        (SHARED + "test_a_renewed_lease_is_waited_for",),
     ),
     Mutant(
         "the body of the highest epoch counts",
@@ -85,6 +78,13 @@ SHARD_LOGS: Final = (
         " or (epoch, number) > own",
         "",
         (FAULTS + "test_an_owner_that_lost_the_shard_deletes_no_part_of_the_next_checkpoint",),
+    ),
+    Mutant(
+        "the next owner is told of the newest checkpoint",
+        CASSANDRA + "log.py",
+        "now = row or await self._row.read()",
+        "now = row or seen._replace(epoch=epoch, nonce=nonce)",
+        (FAULTS + "test_the_next_owner_is_told_of_the_newest_checkpoint",),
     ),
     Mutant(
         "the time of an earlier owner is not told again",

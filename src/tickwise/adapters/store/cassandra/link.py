@@ -63,8 +63,8 @@ CONDITIONAL: Final = frozenset(
     }
 )
 """Updates under a condition: a late answer leaves open whether they were applied. All others may be sent twice."""
-ROWS_A_PAGE: Final = 16
-"""A row has at most one piece of a body, 512 KiB."""
+ROWS_A_PAGE: Final = 64
+"""A row has at most one piece of a body, 512 KiB: a page has at most 32 MiB."""
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -180,10 +180,6 @@ class CassandraLink:
         """The nodes of this data centre, in a fixed order, also those that are down."""
         known = [host for host in self._cluster.metadata.all_hosts() if host.datacenter == self.datacenter]
         return sorted(known, key=lambda host: (str(host.address), host.endpoint.port))
-
-    def datacenters(self) -> set[str]:
-        """Those of all nodes."""
-        return {host.datacenter for host in self._cluster.metadata.all_hosts()}
 
     def has_table(self, name: str) -> bool:
         """Look whether the keyspace of the address has that table."""

@@ -137,8 +137,7 @@ class CassandraLog:
             await self._row.change(
                 "shard_release",
                 values,
-                lambda row: row.epoch != held.epoch or not row.owner,
-                lambda row: row.epoch == held.epoch,
+                lambda row: row.epoch == held.epoch and row.owner != "",
             )
 
     async def _until_free(self, seen: ShardRow) -> ShardRow:
@@ -156,6 +155,8 @@ class CassandraLog:
 
     async def _take(self, seen: ShardRow, owner: str, endpoint: str, *, by_force: bool = False) -> Tenure | None:
         """Become the owner if the row is as it was seen; `by_force`: if its epoch is. None: it is not."""
+        if not owner:
+            raise Bug("an owner needs a name: a row without one is free")
         await self.time.measure()
         epoch = seen.epoch + 1
         self._nonce = nonce = self._link.clock.random_bytes(8).hex()
@@ -164,14 +165,12 @@ class CassandraLog:
         row = await self._row.change(
             "shard_force" if by_force else "shard_seize",
             (owner, endpoint, epoch, nonce, int(self._lease_seconds * 1_000), until, self.shard, *as_seen),
-            lambda row: row.epoch == epoch and row.nonce == nonce,
             lambda row: row.epoch == seen.epoch and (by_force or (row.lives, row.owner) == (seen.lives, seen.owner)),
         )
-        if row is None and by_force:
-            row = await self._row.read()  # the owner of before has gone on meanwhile
-        if row is not None and (row.epoch, row.nonce) != (epoch, nonce):
+        # Read anew: the owner of before may have kept a checkpoint, or appended, since the row was seen.
+        now = row or await self._row.read()
+        if (now.epoch, now.nonce) != (epoch, nonce):
             return None
-        now = row or seen
         self.time.begin_at(now.told_at / 1_000)
         self._held, self._in_doubt = _Held(epoch, now.last), False
         return Tenure(epoch, now.checkpoint, now.last)
@@ -190,7 +189,6 @@ class CassandraLog:
         row = await self._row.change(
             name,
             values,
-            lambda row: row.epoch == held.epoch and last is not None and row.last == last,
             lambda row: row.epoch == held.epoch and (last is None or row.last == last - 1),
         )
         if row is not None and (row.epoch != held.epoch or row.last != last):

@@ -3,8 +3,9 @@
 Every change is one conditional update of that row, so an acquisition raises the epoch and learns the last position in
 one step: no append of an earlier owner can come between.
 
-    an update ──► applied / refused by the values that are there ──► the caller judges
-        └─ no answer ──► read SERIAL, which settles it ──► there: done · not there: the same update once more
+    an update ──► applied
+        └─ refused, or no answer ──► read SERIAL, which settles it ──► still possible: the same update once more
+                                                                  └──► not: the row says whose change it is
 
 An update is repeated with the same values alone. Applied twice it leaves what it leaves applied once.
 """
@@ -74,15 +75,11 @@ class OwnershipRow:
         return _row(rows[0]) if rows else None
 
     async def change(
-        self,
-        name: str,
-        values: tuple[Any, ...],
-        is_done: Callable[[ShardRow], bool],
-        may_go_on: Callable[[ShardRow], bool],
+        self, name: str, values: tuple[Any, ...], may_go_on: Callable[[ShardRow], bool]
     ) -> ShardRow | None:
         """Carry out a conditional update until its outcome is certain. None: it was applied just now. Else the row that
-        shows another outcome: `is_done` tells a row that an earlier try of this call has made, `may_go_on` a row on
-        which the update is still possible. Raises `StoreUnavailable` if the outcome stays open."""
+        leaves no room for it: an earlier try of this call was applied, or somebody else was first. `may_go_on` tells a
+        row on which the update is still possible. Raises `StoreUnavailable` if the outcome stays open."""
         end = self._link.clock.monotonic() + PATIENCE_SECONDS
         pause = PAUSE_SECONDS
         while True:
@@ -93,7 +90,7 @@ class OwnershipRow:
             except (InDoubt, StoreUnavailable):
                 pass  # what became of it, the row says
             row = await self._read(end)
-            if row is None or is_done(row) or not may_go_on(row):
+            if row is None or not may_go_on(row):
                 return row or _nobody(self.shard)
             if self._link.clock.monotonic() > end:
                 raise StoreUnavailable(f"Cassandra does not carry out {name} of shard {self.shard}")

@@ -32,11 +32,6 @@ class ClusterTime:
         self._offset: float | None = None
         self._told = 0.0
 
-    @property
-    def is_measured(self) -> bool:
-        """True once a node has answered."""
-        return self._offset is not None
-
     def now(self) -> float:
         """Seconds since the Unix epoch. Of two calls the second answer is never the smaller one."""
         assert self._offset is not None, "measure first"
