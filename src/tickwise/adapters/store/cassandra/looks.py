@@ -107,7 +107,7 @@ def _nodes(facts: ClusterFacts) -> ClusterFinding:
         )
     if not facts.settings:
         text = "; ".join(sorted(set(facts.silent.values())))
-        advice = "the user needs SELECT on system_views"
+        advice = "let the user read the tables of system_views"
         return ClusterFinding("cassandra", "error", f"no node tells its settings: {text}", advice)
     if facts.silent:
         text = "; ".join(f"{name}: {why}" for name, why in sorted(facts.silent.items()))
