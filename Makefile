@@ -106,6 +106,7 @@ reference: setup  ## five years of seven zones: every cron line by every rule be
 chaos: setup  ## harm real processes on a real database, judge, write bench/results/ (ROWS="R1 R2 …", SEED=, SHORT=1)
 	SEED=$(SEED) SHORT=$(SHORT) $(BIN)/python -m tests.chaos $(ROWS)
 	$(if $(ROWS),,$(PYTEST) tests/chaos/kafka_long.py)
+	$(if $(ROWS),,$(PYTEST) -s tests/chaos/cassandra_long.py)
 	$(if $(ROWS),,LONG=1 HOSTILE=all $(PYTEST) tests/integration/test_long_output.py tests/integration/test_hostile_values.py)
 
 mutants: setup  ## take each guard out, one at a time, and show which test misses it (ONLY="part of a name"); minutes
@@ -159,10 +160,10 @@ fuzz-api: setup  ## requests drawn from the description against a real API: noth
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
-	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs -c requirements/dev.txt -o requirements/server.txt
+	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra -c requirements/dev.txt -o requirements/server.txt
 	$(UV_COMPILE) requirements/clients.in -o requirements/clients.txt
 	$(UV_COMPILE) requirements/audit.in -c requirements/dev.txt -o requirements/audit.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt

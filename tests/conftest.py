@@ -30,7 +30,7 @@ from tests.services.elasticmq import CREDENTIALS
 from tests.services.redis import DATABASES
 from tests.services.s3.server import S3
 from tests.services.server import INSTALL_SECONDS
-from tests.support import databases
+from tests.support import cassandras, databases
 from tests.support.alarm import more_time
 from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
@@ -157,7 +157,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What has to be installed for these tests is fetched while others run: Kafka comes through Maven, in 40 s."""
-    if any({"kafka_url", "redis_server_url"} & set(getattr(item, "fixturenames", ())) for item in session.items):
+    if any(
+        {"kafka_url", "redis_server_url", "cassandra_server_url"} & set(getattr(item, "fixturenames", ()))
+        for item in session.items
+    ):
         packages.prefetch()
 
 
@@ -208,6 +211,20 @@ def sqs_prefix_url(sqs_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     return f"sqs://eu-central-1/t{uuid.uuid4().hex[:12]}?endpoint={sqs_endpoint}"
+
+
+@pytest_asyncio.fixture(scope="session")
+async def cassandra_server_url() -> str:
+    """`cassandra://host:port` of the one Cassandra node of this run of the tests, which nobody harms."""
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "cassandra")
+
+
+@pytest_asyncio.fixture(scope="module")
+async def cassandra_url(cassandra_server_url: str) -> AsyncIterator[str]:
+    """The address of a keyspace with its tables, for the tests of one module. Take a shard of your own."""
+    async with cassandras.keyspace(cassandra_server_url) as url:
+        yield url
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -18,6 +18,7 @@ from tests.mutants.networks import NETWORKS
 from tests.mutants.notices import NOTICES
 from tests.mutants.second_factors import SECOND_FACTORS
 from tests.mutants.secrets import SECRETS
+from tests.mutants.shard_logs import SHARD_LOGS
 from tests.mutants.sign_in import SIGN_IN
 from tests.mutants.signals import SIGNALS
 
@@ -743,4 +744,5 @@ MUTANTS: Final = (
     *ENVIRONMENTS,
     *NETWORKS,
     *CAPACITIES,
+    *SHARD_LOGS,
 )

@@ -24,7 +24,7 @@ import psutil
 
 from tests.services.kafka import Kafka
 from tests.services.nginx import Nginx
-from tests.services.packages import PROGRAMS, Missing, cache, kafka_home, locked, program
+from tests.services.packages import PROGRAMS, Missing, cache, cassandra_home, kafka_home, locked, program
 from tests.services.redis import Redis
 from tests.services.server import free_port
 from tests.support.local_up import ROOT
@@ -143,6 +143,7 @@ def install() -> None:
     for name in PROGRAMS:
         program(name)
     kafka_home()
+    cassandra_home()
 
 
 def main() -> int:

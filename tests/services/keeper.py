@@ -1,4 +1,4 @@
-"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq|docker RUN`.
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq|docker|cassandra RUN`.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import Final
 
+from tests.services.cassandra import Cassandra
 from tests.services.docker import Docker
 from tests.services.elasticmq import ElasticMq
 from tests.services.kafka import Kafka
@@ -42,9 +43,11 @@ async def keep(name: str, run: str) -> None:
             server = Docker()
         case "elasticmq":
             server = ElasticMq()
+        case "cassandra":
+            server = Cassandra()
         case _:
             server = Redis()
-    if isinstance(server, Kafka):
+    if isinstance(server, Kafka | Cassandra):
         server.archives = True
     async with server:
         if isinstance(server, Docker):
@@ -57,7 +60,7 @@ async def keep(name: str, run: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         while run_lives(run) and server.runs and not told.is_set():
             await clock.sleep(LOOK_SECONDS)
-        if isinstance(server, Kafka) and server.archives:
+        if isinstance(server, Kafka | Cassandra) and server.archives:
             # In order, this once: the next run starts in half the time.
             await server.stop()
             server.keep_archive()

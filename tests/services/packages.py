@@ -21,6 +21,7 @@ import platformdirs
 from tests.support.local_up import ROOT
 
 KAFKA_VERSION: Final = "4.4.0"
+CASSANDRA_VERSION: Final = "5.0.9"
 ATTEMPTS: Final = 3
 """A mirror may be away for a moment."""
 ATTEMPT_SECONDS: Final = 100.0
@@ -127,6 +128,13 @@ def kafka_home() -> Path:
     return home
 
 
+def cassandra_home() -> Path:
+    """The same of Cassandra. Raises `Missing`."""
+    home = cache() / f"cassandra-{CASSANDRA_VERSION}"
+    fetched_jars(home, Path(__file__).with_name("cassandra.xml"), "cassandra.version", CASSANDRA_VERSION)
+    return home
+
+
 def fetched_jars(home: Path, pom: Path, named: str, version: str) -> Path:
     """The folder of the jars of a shopping list, fetched if it is absent. `named`: the property of the list that the
     version is the value of. Raises `Missing`."""
@@ -160,7 +168,8 @@ def _fetch(jars: Path, pom: Path, version: str) -> None:
 
 def prefetch() -> None:
     """Begin to install in the background what is absent; whoever needs it meanwhile waits at its lock."""
-    if all(_find(name) for name in PROGRAMS) and (cache() / f"kafka-{KAFKA_VERSION}" / "jars").exists():
+    fetched = [cache() / f"kafka-{KAFKA_VERSION}" / "jars", cache() / f"cassandra-{CASSANDRA_VERSION}" / "jars"]
+    if all(_find(name) for name in PROGRAMS) and all(jars.exists() for jars in fetched):
         return
     with (cache() / "prefetch.log").open("ab") as log:
         begun = subprocess.Popen(

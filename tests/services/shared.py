@@ -1,4 +1,4 @@
-"""One Kafka, one Redis and one ElasticMQ for a whole test run, shared by all of its processes.
+"""One Kafka, one Redis, one ElasticMQ and one Cassandra for a whole test run, shared by all of its processes.
 
     worker 1 ─┐                        ┌─ keeper (Kafka) ── java
               ├─ lock, record ─ starts ┤
@@ -26,10 +26,10 @@ from tests.support.local_up import ROOT
 
 GIVEN: Final = {
     "kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "elasticmq": "TICKWISE_TEST_SQS",
-    "docker": "TICKWISE_TEST_DOCKER",
+    "docker": "TICKWISE_TEST_DOCKER", "cassandra": "TICKWISE_TEST_CASSANDRA",
 }  # fmt: skip
-"""The variables that name a server to use instead: host:port, redis://host:port[/number], http://host:port, and
-unix:///…/docker.sock."""
+"""The variables that name a server to use instead: host:port, redis://host:port[/number], http://host:port,
+unix:///…/docker.sock, and cassandra://host:port."""
 
 
 def run_id() -> str:

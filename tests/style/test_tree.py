@@ -21,6 +21,7 @@ IMPORT_NAMES = {
     "dnspython": "dns",
     "precis-i18n": "precis_i18n",
     "tickwise-sdk": "tickwise_sdk",
+    "cassandra-driver": "cassandra",
     "confluent-kafka": "confluent_kafka",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",

@@ -33,17 +33,20 @@ _MIGRATIONS = "migrations"
 class Statements:
     """The statements of a package and of the packages in it. Migrations are no statements."""
 
-    def __init__(self, package: Path, numbers: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Read nothing yet. `numbers` are those that statements name."""
+    def __init__(
+        self, package: Path, numbers: Mapping[str, int] = MappingProxyType({}), *, suffix: str = ".sql"
+    ) -> None:
+        """Read nothing yet. `numbers` are those that statements name; `suffix` is that of their files."""
         self._package = package
         self._numbers = numbers
+        self._suffix = suffix
 
     def __call__(self, name: str) -> str:
         """The text of a statement. Raises `Bug` for an unknown name."""
         try:
             return self.texts[name]
         except KeyError:
-            raise Bug(f"no .sql file below {self._package} has a statement '-- name: {name}'") from None
+            raise Bug(f"no {self._suffix} file below {self._package} has a statement '-- name: {name}'") from None
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -58,7 +61,7 @@ class Statements:
 
     def files(self) -> list[Path]:
         """The files with statements, in a fixed order."""
-        return sorted(file for file in self._package.rglob("*.sql") if _MIGRATIONS not in file.parts)
+        return sorted(file for file in self._package.rglob(f"*{self._suffix}") if _MIGRATIONS not in file.parts)
 
     def _numbered(self, text: str, file: Path) -> str:
         def number(named: re.Match[str]) -> str:

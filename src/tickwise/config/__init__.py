@@ -76,9 +76,10 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     database_url: str | None = _setting(
         None,
         "The store: `postgresql://user:password@host:port/name` (15 or newer), or `memory://` for a trial that "
-        "forgets everything. Unset: `tickwise up` runs a PostgreSQL of its own in `data_dir`; other roles refuse to "
-        "start.",
-        schemes=("postgresql", "postgres", "memory"),
+        "forgets everything. `cassandra://host[,host]:port/keyspace` is for `tickwise db upgrade`, `tickwise db "
+        "status` and `tickwise doctor` alone (`docs/how-to/cassandra.md`). Unset: `tickwise up` runs a PostgreSQL of "
+        "its own in `data_dir`; other roles refuse to start.",
+        schemes=("postgresql", "postgres", "memory", "cassandra"),
         option="--database",
         secret=True,
     )

@@ -16,6 +16,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.control.audit.verification import Anchor, AuditReport, verify
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.audit import AuditHead
+from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 
 
 class AnchorFile:
@@ -72,6 +73,7 @@ def verify_database(
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )
+    refuse_cassandra(database_url)
     return asyncio.run(_verify_database(database_url, anchors, kept_seconds))
 
 

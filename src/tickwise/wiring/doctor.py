@@ -17,10 +17,12 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.sandbox.levels import SandboxLevel, sandbox_level
 from tickwise.adapters.runner.process.task_places import expected_work_root
 from tickwise.adapters.runner.process.task_users import task_users
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
+from tickwise.wiring.cassandra.keyspace import cassandra_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
@@ -241,6 +243,10 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         return
     if database_url.startswith("memory:"):
         yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")
+        return
+    if is_cassandra(database_url):
+        async for finding in cassandra_findings(database_url):
+            yield finding
         return
     from tickwise.adapters.store.postgres import PostgresStore, schema_status
 

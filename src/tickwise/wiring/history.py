@@ -26,6 +26,7 @@ from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
+from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -57,6 +58,7 @@ def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVe
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )
+    refuse_cassandra(database_url)
     return asyncio.run(_judge_database(database_url, period))
 
 

@@ -22,10 +22,13 @@ from typing import Any, Final
 import structlog
 
 from tickwise.adapters.seclusion import seclude
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured
 from tickwise.observability import logs
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
+from tickwise.wiring.cassandra.keyspace import keyspace_status, upgrade_keyspace
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
 from tickwise.wiring.installation.build import build_of
@@ -101,6 +104,10 @@ def db_upgrade(
     hears after each step how many of how many are done. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_all, upgrade
 
+    if is_cassandra(settings.database_url or ""):
+        if executor_role is not None or service_roles:
+            raise Misconfigured("--executor-role and --service-role are for PostgreSQL: Cassandra's GRANT serves there")
+        return upgrade_keyspace(settings.database_url or "", tell)
     grant = partial(grant_all, executor_role=executor_role, service_roles=service_roles)
     return asyncio.run(upgrade(given_database(settings), grant, tell))
 
@@ -130,6 +137,8 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
     and whether it works on what is there."""
     from tickwise.adapters.store.postgres import schema_status
 
+    if is_cassandra(settings.database_url or ""):
+        return keyspace_status(settings.database_url or "")
     found, wanted = asyncio.run(schema_status(given_database(settings)))
     return ("none", wanted, False) if found is None else (found.version, wanted, found.fits)
 

@@ -76,6 +76,7 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
+from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 from tickwise.wiring.containers.policy import container_policy
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
@@ -142,6 +143,7 @@ def given_database(settings: Settings) -> str:
         raise Misconfigured(
             "no database is given: set TICKWISE_DATABASE_URL, or use `tickwise up`, which brings and upgrades its own"
         )
+    refuse_cassandra(settings.database_url)
     return settings.database_url
 
 

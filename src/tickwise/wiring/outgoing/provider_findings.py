@@ -139,7 +139,7 @@ async def _mapping(config: SsoConfig, database_url: str | None) -> AsyncIterator
 
 async def _unknown(given: list[MappedRole], database_url: str | None) -> tuple[list[str], str]:
     """The roles and namespaces that are not there, and those that cannot be looked up."""
-    if database_url is None or database_url.startswith("memory:"):
+    if database_url is None or database_url.startswith(("memory:", "cassandra:")):
         unseen = [f"{each.role}@{each.namespace}" for each in given if each.role not in ROLES]
         return [], ", ".join(unseen)
     from tickwise.adapters.store.postgres import PostgresStore

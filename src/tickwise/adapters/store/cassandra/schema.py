@@ -1,0 +1,100 @@
+"""The keyspace and its tables: what `tickwise db upgrade` makes, and how a program knows that they fit.
+
+Several machines may make them at once: each table has an id that follows from its name, so two nodes that make it at
+the same moment make the same table.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tickwise.adapters.store.cassandra.address import CassandraAddress
+from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
+from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
+from tickwise.domain.errors import Misconfigured
+from tickwise.ports.clock import Clock
+
+VERSION: Final = 1
+CHANGE_SECONDS: Final = 30.0
+"""The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
+TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft")
+IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
+"""The namespace of the ids of tables; they need only be the same on every machine."""
+
+
+class KeyspaceState(NamedTuple):
+    """The facts that a keyspace holds about itself."""
+
+    version: int
+    """0: there is none."""
+    datacenter: str
+    """The one whose keepers write; empty: there is no keyspace."""
+
+    @property
+    def fits(self) -> bool:
+        """True if this program works on it."""
+        return self.version == VERSION
+
+
+async def upgrade(
+    address: CassandraAddress, clock: Clock, tell: Callable[[int, int], None] = lambda _done, _of: None
+) -> str:
+    """Make the keyspace and its tables where they are missing; the version. `tell` hears how many steps of how many are
+    done. Raises `Misconfigured` for a cluster that would lose what it confirms."""
+    link = await opened_link(address, clock, answer_seconds=CHANGE_SECONDS)
+    try:
+        state = await _state(link)
+        if state.version > VERSION:
+            raise Misconfigured(f"the keyspace has version {state.version}, and this program serves {VERSION}")
+        await _check(link, state)
+        names = {"keyspace": address.keyspace, "datacenter": state.datacenter or link.datacenter}
+        copies = min(COPIES, len(link.hosts()))
+        await link.run(statement("keyspace_make").format(**names, copies=copies))
+        for done, table in enumerate(TABLES, start=1):
+            table_id = uuid.uuid5(IDS, f"{address.keyspace}.{table}")
+            await link.run(statement(f"table_{table}").format(**names, id=table_id))
+            tell(done, len(TABLES))
+        if not state.fits:
+            await link.use_keyspace()
+            await link.ask("meta_write", "datacenter", names["datacenter"])
+            await link.ask("meta_write", "version", str(VERSION))
+    finally:
+        await link.close()
+    return str(VERSION)
+
+
+async def _check(link: CassandraLink, state: KeyspaceState) -> None:
+    """Refuse what would lose entries. Few copies are for the operator to weigh: `doctor` names them."""
+    wrong = [
+        each for each in judge(await look(link, state.datacenter)) if each.level == "error" and each.name != "copies"
+    ]
+    if wrong:
+        raise Misconfigured("; ".join(f"{each.name}: {each.detail}. {each.advice}" for each in wrong))
+
+
+async def _state(link: CassandraLink) -> KeyspaceState:
+    if not link.has_table("meta"):
+        return KeyspaceState(0, "")
+    facts = {row[0]: row[1] for row in await link.ask("meta_read")}
+    return KeyspaceState(int(facts.get("version", "0")), facts.get("datacenter", ""))
+
+
+async def status(address: CassandraAddress, clock: Clock) -> KeyspaceState:
+    """Read the facts of the keyspace of the address."""
+    link = await opened_link(address, clock)
+    try:
+        return await _state(link)
+    finally:
+        await link.close()
+
+
+async def findings(address: CassandraAddress, clock: Clock) -> tuple[KeyspaceState, list[ClusterFinding]]:
+    """The keyspace, and the findings of its cluster."""
+    link = await opened_link(address, clock)
+    try:
+        state = await _state(link)
+        return state, judge(await look(link, state.datacenter))
+    finally:
+        await link.close()

@@ -1,0 +1,141 @@
+"""A cluster as an operator meets it: its keyspace is made, its settings are looked at, unsafe ones are refused; TLS and
+passwords."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.services.cassandra import Cassandra
+from tests.support import certificates
+from tests.support.cassandras import CLOCK, linked, next_shard
+from tickwise.adapters.store.cassandra.address import read_address
+from tickwise.adapters.store.cassandra.log import CassandraLog
+from tickwise.adapters.store.cassandra.schema import KeyspaceState, findings, status, upgrade
+from tickwise.cli.main import main
+from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
+from tickwise.testing.contracts.effect_log import own, read_all
+from tickwise.wiring.cassandra.keyspace import cassandra_findings
+
+pytestmark = pytest.mark.thorough
+SUPERUSER = "cassandra:cassandra"
+"""The user that a new cluster has."""
+
+
+async def test_several_machines_may_make_the_keyspace_at_once(cassandra_server_url: str) -> None:
+    """And again: it stays as it is."""
+    address = read_address(f"{cassandra_server_url}/at_once_{next_shard()}")
+    assert KeyspaceState(0, "") == await status(address, CLOCK)
+    told: list[tuple[int, int]] = []
+    made = [upgrade(address, CLOCK, lambda done, of: told.append((done, of))) for _ in range(3)]
+    assert ["1", "1", "1"] == await asyncio.gather(*made)
+    assert (5, 5) in told
+    assert KeyspaceState(1, "datacenter1") == await status(address, CLOCK)
+    async with linked(address) as link:
+        log = CassandraLog(link, 0)
+        await own(log)
+        await log.append(b"kept")
+        await upgrade(address, CLOCK)
+        assert [b"kept"] == [entry.body for entry in await read_all(log)]
+
+
+async def test_a_newer_keyspace_is_not_touched(cassandra_server_url: str) -> None:
+    """By a program of before."""
+    address = read_address(f"{cassandra_server_url}/newer_{next_shard()}")
+    await upgrade(address, CLOCK)
+    async with linked(address) as link:
+        await link.ask("meta_write", "version", "2")
+    with pytest.raises(Misconfigured, match="has version 2"):
+        await upgrade(address, CLOCK)
+    assert not (await status(address, CLOCK)).fits
+
+
+async def test_a_log_without_its_keyspace_names_the_cure(cassandra_server_url: str) -> None:
+    """`tickwise db upgrade`."""
+    async with linked(f"{cassandra_server_url}/nowhere") as link:
+        with pytest.raises(Misconfigured, match="tickwise db upgrade"):
+            await own(CassandraLog(link, 0))
+
+
+async def test_a_cluster_that_is_not_there_is_unavailable() -> None:
+    """And no mistake of the operator's, as far as anybody can tell."""
+    address = read_address("cassandra://127.0.0.1:1/tickwise")
+    with pytest.raises(StoreUnavailable):
+        await status(address, CLOCK)
+    found = [each async for each in cassandra_findings("cassandra://127.0.0.1:1/tickwise")]
+    assert ["error"] == [each.level for each in found]
+
+
+def test_the_commands_know_a_cluster(
+    cassandra_server_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`db status`, `db upgrade`, `db status`; and a role refuses to start."""
+    monkeypatch.setenv("TICKWISE_DATABASE_URL", f"{cassandra_server_url}/commands_{next_shard()}")
+
+    def said(*words: str) -> tuple[int, str]:
+        code = main(words)
+        written = capsys.readouterr()
+        return code, written.out + written.err
+
+    before = {"found": "none", "needed": "1", "current": False, "fits": False}
+    assert before == json.loads(said("db", "status", "--json")[1])
+    code, made = said("db", "upgrade")
+    assert 0 == code
+    assert "The schema is at 1." in made
+    assert {"found": "1", "needed": "1", "current": True, "fits": True} == json.loads(said("db", "status", "--json")[1])
+    code, refused = said("scheduler")
+    assert code != 0
+    assert "the keeper that serves it is not" in refused
+
+
+async def test_doctor_looks_at_a_cluster(cassandra_url: str) -> None:
+    """One node is a warning, and so is that no role can use it."""
+    found = {each.name: each.level async for each in cassandra_findings(cassandra_url)}
+    assert {
+        "schema": "ok", "cassandra": "ok", "commitlog_sync": "ok", "paxos_variant": "ok", "copies": "warning",
+        "data centres": "ok", "keepers": "warning",
+    } == found  # fmt: skip
+    assert Settings(database_url=cassandra_url).database_url == cassandra_url
+
+
+@pytest.mark.takes_up_to(240)
+async def test_unsafe_settings_and_strangers_are_refused(tmp_path: Path) -> None:
+    """A node that syncs its commit log from time to time, with Paxos v1, behind TLS and a password: a stranger does not
+    get in, a friend is told what to change, and nothing is made."""
+    pair = certificates.make(tmp_path, rsa=True)
+    both = tmp_path / "both.pem"
+    both.write_text(pair.key.read_text() + pair.certificate.read_text())
+    encryption = (
+        f"client_encryption_options: {{enabled: true, optional: false, keystore: {both}, require_client_auth: false,\n"
+        "  ssl_context_factory: {class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}}"
+    )
+    settings = {
+        "COMMITLOG_SYNC": "periodic", "COMMITLOG_PERIOD": "commitlog_sync_period: 10000ms", "PAXOS": "v1",
+        "AUTHENTICATOR": "PasswordAuthenticator", "ENCRYPTION": encryption,
+    }  # fmt: skip
+    async with TlsCassandra(settings=settings) as node:
+        options = f"tls=true&ca={pair.certificate}"
+        address = read_address(f"cassandra://{SUPERUSER}@{node.address}/tickwise?{options}")
+        with pytest.raises(Misconfigured, match="commitlog_sync: .* has periodic.*paxos_variant: .* has v1"):
+            await upgrade(address, CLOCK)
+        state, found = await findings(address, CLOCK)
+        assert KeyspaceState(0, "") == state
+        assert {"commitlog_sync", "paxos_variant"} == {each.name for each in found if each.level == "error"}
+        with pytest.raises(Misconfigured, match="refuses this user"):
+            await status(read_address(f"cassandra://cassandra:wrong@{node.address}/tickwise?{options}"), CLOCK)
+        for stranger in ("tls=true", ""):
+            with pytest.raises(StoreUnavailable):
+                await status(read_address(f"cassandra://{SUPERUSER}@{node.address}/tickwise?{stranger}"), CLOCK)
+
+
+class TlsCassandra(Cassandra):
+    """One that speaks TLS alone: it answers as soon as a connection is accepted."""
+
+    def answers(self) -> bool:
+        with socket.create_connection((self.host, self.port), timeout=5):
+            return True

@@ -1,0 +1,148 @@
+"""Nodes of Apache Cassandra from Maven's jars: one, or a cluster on 127.0.0.1, 127.0.0.2, ….
+
+    async with Cassandra() as node:            one node
+    async with cluster(3) as nodes:            three, which know each other; each can be killed, frozen, started again
+
+The settings are those that Tickwise asks of a cluster (`commitlog_sync: batch`, Paxos v2), with a small heap. A class
+data archive, kept beside the jars, halves the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from tests.services.packages import cassandra_home, program
+from tests.services.server import Server, free_port
+
+CONF: Final = Path(__file__).with_name("cassandra_node")
+HEAP_MEGABYTES: Final = 400
+"""320 MB are too few for the node's tables and a memtable of 96 MB."""
+ARCHIVE: Final = "node.jsa"
+OPTIONS_FRAME: Final = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])
+"""CQL's native protocol, version 4: an OPTIONS request of stream 0 without a body; the answer is SUPPORTED, 6."""
+SUPPORTED: Final = 6
+JVM: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable", "-XX:MaxDirectMemorySize=160m")
+
+
+class Cassandra(Server):
+    """One node. `host`: its loopback address; `seeds` and `storage_port`: how the nodes of a cluster find each other;
+    `token`: its place in the ring; `shifted`: the environment of a clock that a test moves."""
+
+    name = "cassandra"
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        storage_port: int | None = None,
+        seeds: Sequence[str] = (),
+        token: int = 0,
+        settings: Mapping[str, str] | None = None,
+        shifted: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings`: values for the names between @ signs in `cassandra.yaml`."""
+        super().__init__(folder, port=port)
+        self.host = host
+        self.storage_port = storage_port or free_port()
+        self.archives = False
+        """Set before the start: it leaves a class data archive at its orderly end, if there is none."""
+        self._seeds = [*seeds] or [host]
+        self._token = token
+        self._settings = settings or {}
+        self.shifted = dict(shifted or {})
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Without a keyspace."""
+        return f"cassandra://{self.address}"
+
+    async def prepare(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._prepare)
+
+    def environment(self) -> Mapping[str, str]:
+        return {"JAVA_TOOL_OPTIONS": "", **self.shifted}
+
+    def answers(self) -> bool:
+        with socket.create_connection((self.host, self.port), timeout=5) as connection:
+            connection.settimeout(5)
+            connection.sendall(OPTIONS_FRAME)
+            return connection.recv(9)[4:5] == bytes([SUPPORTED])
+
+    def _prepare(self) -> list[str]:
+        home = cassandra_home()
+        conf, data = self.folder / "conf", self.folder / "data"
+        conf.mkdir(exist_ok=True)
+        data.mkdir(exist_ok=True)
+        (conf / "cassandra.yaml").write_text(self._yaml(data))
+        self.archives = self.archives and not (home / ARCHIVE).exists()
+        archive = home / ARCHIVE
+        shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+        if self.archives:
+            shared = [f"-XX:ArchiveClassesAtExit={self.folder / ARCHIVE}"]
+        # In order: an archive holds for one class path.
+        jars = ":".join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
+        return [
+            program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *JVM, *shared,
+            f"@{CONF / 'jvm.options'}",
+            f"-Dcassandra.config=file://{conf}/cassandra.yaml", f"-Dcassandra.storagedir={data}",
+            f"-Dcassandra.logdir={self.folder}", f"-Djava.io.tmpdir={conf}",
+            f"-Dlogback.configurationFile={CONF / 'logback.xml'}", "-Dcassandra-foreground=yes",
+            "-cp", jars, "org.apache.cassandra.service.CassandraDaemon",
+        ]  # fmt: skip
+
+    def _yaml(self, data: Path) -> str:
+        values = {
+            "TOKEN": str(self._token), "HOST": self.host, "DATA": str(data), "CQL_PORT": str(self.port),
+            "STORAGE_PORT": str(self.storage_port), "PAXOS": "v2", "COMMITLOG_SYNC": "batch", "TIMEOUT": "2s",
+            "SEEDS": ",".join(f"{seed}:{self.storage_port}" for seed in self._seeds),
+            "AUTHENTICATOR": "AllowAllAuthenticator", "ENCRYPTION": "", "COMMITLOG_PERIOD": "", **self._settings,
+        }  # fmt: skip
+        text = (CONF / "cassandra.yaml").read_text()
+        for name, value in values.items():
+            text = text.replace(f"@{name}@", value)
+        return text
+
+    def keep_archive(self) -> None:
+        """After an orderly end: what it left is for all that come later."""
+        made = self.folder / ARCHIVE
+        if made.exists():
+            kept = cassandra_home() / ARCHIVE
+            part = kept.with_suffix(f".{self.pid}")
+            shutil.copyfile(made, part)
+            part.rename(kept)
+
+
+@contextlib.asynccontextmanager
+async def cluster(
+    count: int, settings: Mapping[str, str] | None = None, *, shifted: Sequence[Mapping[str, str]] = ()
+) -> AsyncIterator[list[Cassandra]]:
+    """Start so many nodes on 127.0.0.1, 127.0.0.2, …, one after the other. `shifted`: of each node, as `Cassandra`
+    takes it."""
+    hosts = [f"127.0.0.{number + 1}" for number in range(count)]
+    port, storage_port = free_port(), free_port()
+    step = (1 << 64) // count
+    nodes = [
+        Cassandra(
+            port=port, host=host, storage_port=storage_port, seeds=hosts, token=-(1 << 63) + 1 + number * step,
+            settings=settings, shifted=shifted[number] if shifted else None,
+        )
+        for number, host in enumerate(hosts)
+    ]  # fmt: skip
+    async with AsyncExitStack() as stack:
+        for node in nodes:
+            await stack.enter_async_context(node)
+        yield nodes
