@@ -98,9 +98,7 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     passwords = {place.name: place.read_text() for place in secrets.iterdir() if place.name.startswith("kafka_")}
     text = (tmp_path / "secrets.toml").read_text()
     none: set[str] = set()
-    own = {"migrations": none, "identity": none, "web": none, "channels": {"kafka_owner"}}.get(
-        name, {f"kafka_{name}"}
-    )
+    own = {"migrations": none, "identity": none, "web": none, "channels": {"kafka_owner"}}.get(name, {f"kafka_{name}"})
     assert own == {place for place, password in passwords.items() if password in text}
 
 

@@ -1,7 +1,7 @@
 """`make test-compose`: the compose file, run for real from nothing to a job's end, through an upgrade, and away again.
 
-    images from packages ─► machine with an engine ─► secrets.sh, up ─► a job through nginx ─► doctor of each part
-        ─► upgrade.sh to another image under load ─► nothing lost, nothing doubled, no request failed ─► down
+images from packages ─► machine with an engine ─► secrets.sh, up ─► a job through nginx ─► doctor of each part
+    ─► upgrade.sh to another image under load ─► nothing lost, nothing doubled, no request failed ─► down
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ import yaml
 
 from tests.deploy.engine import Docker, engine
 from tests.deploy.files import COMPOSE, DEPLOY, ROOT
-from tests.deploy.tools import NotHere, said
+from tests.deploy.tools import NotHere
 from tests.deploy.whole import images
 from tests.deploy.whole.machine import Machine, machine, python_in
 from tests.support.waiting import eventually
@@ -95,13 +95,8 @@ async def main() -> None:
                 here("sh", f"{PLACE}/deploy/compose/secrets.sh")
                 key = (Path(name) / "deploy/compose/secrets/admin_key").read_text()
                 stack = Stack(here, images.variables({**servers, "tickwise": built["tickwise"]}), key)
-                for step in (_up, _job, _sandbox, _watched, _upgrade, _down):
-                    say(f"good  {await step(stack, built['next']) if step is _upgrade else await _run(step, stack)}")
-
-
-async def _run(step: Callable[..., Any], stack: Stack) -> str:
-    found: str = await step(stack)
-    return found
+                for step in (_up, _job, _sandbox, _watched, partial(_upgrade, image=built["next"]), _down):
+                    say(f"good  {await step(stack)}")
 
 
 def _images(docker: Docker) -> dict[str, str]:
@@ -176,7 +171,7 @@ async def _watched(stack: Stack) -> str:
 
 async def _upgrade(stack: Stack, image: str) -> str:
     """Old and new side by side; under load nothing is lost, nothing is doubled, no request fails."""
-    old = {each["Id"] for each in stack.containers() if "/tickwise-" in each["Name"] and each["Config"]["Image"]}
+    old = {each["Id"] for each in stack.containers()}
     load = subprocess.Popen(
         [*stack.here.within(), sys.executable, "-m", "tests.deploy.whole.load", GATEWAY, f"{RATE}"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
@@ -193,14 +188,20 @@ async def _upgrade(stack: Stack, image: str) -> str:
     report = json.loads(answer)
     assert not (report["failed"] or report["lost"] or report["doubled"]), report
     ours = [each for each in stack.containers() if each["State"]["Running"] and each["Id"] not in old]
-    wrong = [each["Name"] for each in ours if each["Config"]["Image"] != image]
+    wrong = [each["Name"] for each in ours if each["Config"]["Image"] != image and "/tickwise-" in each["Name"]]
+    for name in [each["Name"] for each in ours if "executor" in each["Name"]]:
+        complaints = [line for line in stack.here("docker", "logs", name).splitlines() if "prepared_sandbox_" in line]
+        assert not complaints, complaints[:3]
     assert len(ours) >= 13, [each["Name"] for each in ours]
     assert not wrong, wrong
     # What the file says and what runs are the same now: the next `up` replaces nothing.
     await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
     gone = {each["Id"] for each in ours} - {each["Id"] for each in stack.containers()}
     assert not gone, f"`up` after the upgrade replaced {len(gone)} containers"
-    return f"an upgrade: {len(ours)} containers replaced, {report['accepted']} jobs meanwhile, none lost, none doubled"
+    return (
+        f"an upgrade: {len(ours)} containers replaced, {report['accepted']} jobs meanwhile, none lost, none doubled, "
+        f"{len(report['again'])} run again after a lease was lost, no request failed"
+    )
 
 
 async def _down(stack: Stack) -> str:
