@@ -186,7 +186,7 @@ async def _upgrade(stack: Stack, image: str) -> str:
         load.kill()
         load.wait()
     report = json.loads(answer)
-    assert not (report["failed"] or report["lost"] or report["doubled"]), report
+    assert [[], [], []] == [report["failed"], report["lost"], report["doubled"]], report
     ours = [each for each in stack.containers() if each["State"]["Running"] and each["Id"] not in old]
     wrong = [each["Name"] for each in ours if each["Config"]["Image"] != image and "/tickwise-" in each["Name"]]
     for name in [each["Name"] for each in ours if "executor" in each["Name"]]:

@@ -35,6 +35,8 @@ def made(docker: Docker, name: str) -> str:
         shutil.copytree(PLACE, context)
         if name == "kafka":
             _add_jars(context / "jars")
+        if name == "systemd":
+            _add_tree(context / "tree")
         docker(
             "build", "--network", "host", "--build-arg", f"BASE={base(docker)}", "--tag", image_of(name),
             "--file", context / f"{name}.Dockerfile", context, seconds=BUILD_SECONDS,
@@ -49,6 +51,15 @@ def _add_jars(folder: Path) -> None:
     folder.mkdir()
     for jar in (*(kafka_home() / "jars").glob("*.jar"), *commands.glob("*.jar")):
         shutil.copy2(jar, folder)
+
+
+def _add_tree(folder: Path) -> None:
+    """What the wheels of this tree are made of."""
+    unwanted = shutil.ignore_patterns("__pycache__", "dist")
+    for name in ("src", "sdk", "requirements"):
+        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, folder)
 
 
 def tickwise(docker: Docker, tag: str, *, label: str) -> str:
