@@ -115,7 +115,14 @@ def _answers(here: Machine) -> bool:
 
 async def _up(stack: Stack) -> str:
     """Everything starts, and nothing has to be started again."""
-    await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+    try:
+        await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+    except AssertionError as failure:
+        ill = [
+            each["Name"] for each in stack.containers() if each["State"].get("Health", {}).get("Status") == "unhealthy"
+        ]
+        logs = [stack.here("docker", "logs", "--tail", "15", name) for name in ill]
+        raise AssertionError("\n".join([str(failure)[-500:], *logs])) from failure
     found = stack.containers()
     ill = [
         f"{each['Name']}: {each['State']['Status']}, {each['State'].get('Health', {}).get('Status')}"

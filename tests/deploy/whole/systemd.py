@@ -157,14 +157,18 @@ async def _upgrade(units: Units) -> str:
 async def _stop(units: Units) -> str:
     """The target stops all; the journal has their lines."""
     await asyncio.to_thread(units.here, "systemctl", "stop", "tickwise.target")
-    active = [role for role, state in units.states().items() if not state.startswith("inactive")]
-    assert not active, units.states()
+    # `systemctl stop` waits for the target, not for its parts.
+    await eventually(partial(_all_ended, units), within_seconds=60, what="all roles have ended")
     for role in ROLES:
         found = {each["event"] for each in units.events(role)}
         assert "up" in found, (role, found)
         errors = [each for each in units.events(role) if each["level"] in ("error", "critical")]
         assert not errors, errors[:3]
     return "a stop: all roles have ended, and their lines are in the journal"
+
+
+def _all_ended(units: Units) -> bool:
+    return all(state.startswith("inactive") for state in units.states().values())
 
 
 if __name__ == "__main__":
