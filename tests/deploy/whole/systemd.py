@@ -134,7 +134,8 @@ async def _restart(units: Units) -> str:
 
 
 def _began(units: Units, count: int) -> bool:
-    return sum(each["event"] == "run_started" for each in units.events("executor")) >= count
+    began = [each for each in units.events("executor") if each["event"] == "run_started"]
+    return len(began) >= count
 
 
 async def _upgrade(units: Units) -> str:
