@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser test-containers test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser test-containers test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check test-compose test-systemd sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -138,6 +138,12 @@ image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another ima
 
 deploy-check: setup  ## judge deploy/ by the programs that it is for: engine, helm, compose, systemd (CHECKS="chart …")
 	BASE="$(BASE)" $(BIN)/python -m tests.deploy $(CHECKS)
+
+test-compose: setup  ## the compose file run whole, on a Docker Engine of its own: up, a job, an upgrade under load, down (root; minutes)
+	$(BIN)/python -m tests.deploy.whole.compose
+
+test-systemd: setup  ## the units run whole, under a systemd that is process 1: install, a job in its sandbox, restart, upgrade, stop (root; minutes)
+	$(BIN)/python -m tests.deploy.whole.systemd
 
 sbom: setup  ## the bill of materials of the package and of the image, as CycloneDX, into dist/sbom/
 	@$(BIN)/python -m tests.deploy.sbom dist/sbom

@@ -14,7 +14,7 @@ mkdir -p "$folder"
 chmod 0700 "$folder"
 for name in postgres_password postgres_channels postgres_api postgres_search postgres_identity postgres_web postgres_scheduler \
     postgres_executor postgres_recorder grafana_password admin_key requests_key redis_password \
-    kafka_owner kafka_api kafka_scheduler kafka_executor kafka_recorder; do
+    kafka_owner kafka_api kafka_search kafka_scheduler kafka_executor kafka_recorder; do
     [ -s "$folder/$name" ] || random >"$folder/$name"
 done
 
@@ -35,7 +35,7 @@ make() { if [ -s "$folder/$1" ]; then cat >/dev/null; else cat >"$folder/$1"; fi
 make redis.conf <<CONF
 requirepass $(secret redis_password)
 CONF
-for user in owner api scheduler executor recorder; do
+for user in owner api search scheduler executor recorder; do
     echo "tickwise-$user=$(secret "kafka_$user")"
 done | make kafka_users
 
@@ -66,9 +66,12 @@ $requests
 $sealing
 bootstrap_key = "$(secret admin_key)"
 TOML
+# "buffered" lets it answer that an accepted job is on its way (202); without it, that there is no such job (404).
 make search.toml <<TOML
 $(database search)
+$(broker search)
 $signals
+ingest = "buffered"
 TOML
 make identity.toml <<TOML
 $(database identity)

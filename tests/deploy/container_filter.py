@@ -10,8 +10,9 @@ from tests.deploy.files import DEPLOY
 from tickwise.adapters.runner.process.sandbox.syscalls import DENIED
 
 PLACE: Final = DEPLOY / "sandbox" / "seccomp.json"
-BUILDING: Final = frozenset({"mount", "pivot_root", "umount2", "unshare"})
-"""The calls of bubblewrap that a task in a sandbox must not make."""
+BUILDING: Final = frozenset({"mount", "pivot_root", "umount2", "unshare", "setns", "open_tree", "move_mount"})
+"""The calls that a task in a sandbox must not make: of bubblewrap the first four, of a prepared sandbox for each of its
+tasks `mount`, `unshare` and the last three."""
 
 
 def written() -> str:

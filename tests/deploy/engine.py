@@ -20,10 +20,17 @@ from tests.deploy.tools import CACHE, NotHere, found, needed, said
 from tests.support.waiting import eventually
 
 USUAL_BASE: Final = "python:3.13-slim-trixie"
-OWN_BASE: Final = "localhost/tickwise-base:bookworm"
-DEBIAN: Final = ("bookworm", "https://deb.debian.org/debian")
+OWN_BASE: Final = "localhost/tickwise-base:trixie"
+DEBIAN: Final = ("trixie", "http://deb.debian.org/debian")
+"""Of the same release as `USUAL_BASE`. Packages are signed, so the way to them need not be."""
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 PIP: Final = Path("/etc/pip.conf")
+CLEAN: Final = """
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+APT::Update::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+"""
 
 
 class Docker:
@@ -32,11 +39,12 @@ class Docker:
     def __init__(self, program: str, host: str | None) -> None:
         # The classic builder: it is part of the engine, while BuildKit's command line is a plug-in that may be absent.
         self.environment = {**os.environ, "DOCKER_BUILDKIT": "0"} | ({"DOCKER_HOST": host} if host else {})
-        self._program = program
+        self.command: Final = (program,)
+        """How its command lines begin, for a caller that joins several by pipes."""
 
     def __call__(self, *words: str | Path, seconds: float = 120) -> str:
         """What it says. Raises AssertionError if it fails."""
-        return said([self._program, *words], environment=self.environment, seconds=seconds)
+        return said([*self.command, *words], environment=self.environment, seconds=seconds)
 
     def answers(self) -> bool:
         """Whether the engine is there."""
@@ -122,6 +130,8 @@ def _bootstrap(docker: Docker) -> None:
         include = "--include=python3,python3-venv,ca-certificates"
         said(["debootstrap", "--variant=minbase", include, release, root, mirror], seconds=900)
         (root / "usr/bin/python").symlink_to("python3")
+        # As the usual base says it: what apt keeps would be in each layer that installs something.
+        (root / "etc/apt/apt.conf.d/clean").write_text(CLEAN)
         for file in (CERTIFICATES, PIP):
             if file.exists():
                 (root / file.relative_to("/")).write_bytes(file.read_bytes())

@@ -56,6 +56,12 @@ def test_the_unit_of_executors_covers_nothing_of_proc(option: str) -> None:
     assert unit(UNITS / "tickwise-api.service")[option] in (["yes"], ["pid"])
 
 
+def test_the_unit_of_executors_lets_bubblewrap_open_folders() -> None:
+    """RestrictSUIDSGID= takes openat2 away, which a bubblewrap from 0.12 on calls. All other units have it."""
+    assert "RestrictSUIDSGID" not in unit(UNITS / "tickwise-executor.service")
+    assert ["yes"] == unit(UNITS / "tickwise-api.service")["RestrictSUIDSGID"]
+
+
 @needs_mounts
 @pytest.mark.parametrize("option", HARMLESS)
 def test_the_unit_of_executors_keeps_what_a_sandbox_can_bear(option: str) -> None:
@@ -73,7 +79,10 @@ def test_executors_alone_may_make_namespaces(role: str) -> None:
     families = {each for line in said["RestrictAddressFamilies"] for each in line.split()}
     assert (role == "executor") == ("AF_NETLINK" in families)
     calls = {each for line in said["SystemCallFilter"] for each in line.split()}
-    more = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} | BUILDING - {"unshare"}
+    more = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} | BUILDING - {
+        "unshare",
+        "setns",
+    }  # of @system-service
     assert {"@system-service"} | (more if role == "executor" else set()) == calls
 
 

@@ -76,7 +76,9 @@ def test_the_settings_of_the_compose_file_are_taken(name: str, secrets: Path, tm
     assert settings.database_url is not None
     if name in ROLES:
         assert settings.signals_url is not None
-        assert (name in ("search", "identity", "web")) == (settings.broker_url is None)
+        assert (name in ("identity", "web")) == (settings.broker_url is None)
+        # Both, or a reader of an accepted job is told that there is none.
+        assert (name in ("api", "search")) == (settings.ingest == "buffered")
         assert "proxy" == settings.tls_ends_at
 
 
@@ -96,9 +98,7 @@ def test_each_service_of_the_compose_file_holds_its_own_secrets_alone(name: str,
     passwords = {place.name: place.read_text() for place in secrets.iterdir() if place.name.startswith("kafka_")}
     text = (tmp_path / "secrets.toml").read_text()
     none: set[str] = set()
-    own = {"migrations": none, "search": none, "identity": none, "web": none, "channels": {"kafka_owner"}}.get(
-        name, {f"kafka_{name}"}
-    )
+    own = {"migrations": none, "identity": none, "web": none, "channels": {"kafka_owner"}}.get(name, {f"kafka_{name}"})
     assert own == {place for place, password in passwords.items() if password in text}
 
 

@@ -101,6 +101,8 @@ _PARAMETERS: Final[dict[str, tuple[str, Schema]]] = {
         "Only if its ETag is none of these: else 304 to a read, 412 to a write. `*`: only create.",
         {"type": "string"},
     ),
+    "Range": ("One range of bytes of the file, such as `bytes=1000-`: answered with 206.", {"type": "string"}),
+    "If-Range": ("The ETag of the file that the range is of. Of another file all is sent.", {"type": "string"}),
 }
 HEADERS: Final[dict[str, tuple[str, Schema]]] = {
     "X-Request-Id": ("Names this request in the logs; one that is sent is taken over.", {"type": "string"}),
@@ -111,6 +113,11 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
     ),
     "RateLimit": (
         'The requests that are left under each, such as `"address";r=60;t=1, "key";r=17;t=2`.',
+        {"type": "string"},
+    ),
+    "Accept-Ranges": ("`bytes`: the file can be had in parts.", {"type": "string", "enum": ["bytes"]}),
+    "Content-Range": (
+        "The place of the part in the file, such as `bytes 1000-1999/5000`; of 416 the size, `bytes */5000`.",
         {"type": "string"},
     ),
     "Content-Disposition": ("The name of the file: of CSV, and of an artefact.", {"type": "string"}),
@@ -150,10 +157,13 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
 }
 _SENT: Final = ("Content-Encoding", "Vary")
 _PACE: Final = ("RateLimit-Policy", "RateLimit")
-_REFUSAL_HEADERS: Final = {401: ("WWW-Authenticate", "Cache-Control"), 429: ("Retry-After",), 503: ("Retry-After",)}
+_REFUSAL_HEADERS: Final = {
+    401: ("WWW-Authenticate", "Cache-Control"), 416: ("Content-Range",), 429: ("Retry-After",), 503: ("Retry-After",),
+}  # fmt: skip
 REFUSALS: Final[dict[int, str]] = {
     400: "Malformed", 401: "Unauthenticated", 403: "Forbidden", 404: "NotFound", 406: "NotAcceptable", 409: "Conflict",
-    412: "VersionConflict", 413: "TooLarge", 415: "WrongMediaType", 421: "NotServedHere", 422: "Invalid",
+    412: "VersionConflict", 413: "TooLarge", 415: "WrongMediaType", 416: "RangeNotSatisfiable",
+    421: "NotServedHere", 422: "Invalid",
     429: "RateLimited", 503: "Unavailable",
 }  # fmt: skip
 """The names of the refusals among the components."""
@@ -161,6 +171,7 @@ _ANSWERED: Final = {
     200: "Done.",
     201: "Created.",
     202: "Accepted, and not done yet.",
+    206: "The part of the file.",
     307: "It is at `Location`.",
     503: "A part is failing.",
 }

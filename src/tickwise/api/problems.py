@@ -71,6 +71,16 @@ class MethodNotAllowed(Refused):
         self.allow = allow
 
 
+class RangeNotSatisfiable(Refused):
+    """The file has none of the bytes that `Range` asks for."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the file has {size} bytes, and none in this range")
+        self.size = size
+
+
 class NotReady(Unavailable):
     """This server should get no requests for now."""
 
@@ -236,6 +246,7 @@ _STATUS: Final[tuple[tuple[type[TickwiseError], int, str], ...]] = (
     (MethodNotAllowed, 405, "The method is not allowed here"),
     (RequestTimeout, 408, "The request did not arrive in time"),
     (AddressTooLong, 414, "The address is too long"),
+    (RangeNotSatisfiable, 416, "The file has no such range"),
     (ExpectationUnknown, 417, "The expectation cannot be met"),
     (NotAcceptable, 406, "The answer cannot be read by the caller"),
     (NotServedHere, 421, "Another service serves this"),
@@ -366,6 +377,8 @@ def _headers(failure: TickwiseError) -> Headers:
         return [(b"www-authenticate", b'Bearer realm="tickwise"')]
     if isinstance(failure, MethodNotAllowed):
         return [(b"allow", failure.allow.encode())]
+    if isinstance(failure, RangeNotSatisfiable):
+        return [(b"content-range", b"bytes */%d" % failure.size)]
     return []
 
 

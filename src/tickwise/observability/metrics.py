@@ -789,8 +789,8 @@ class Metrics:
         self._queue.labels("held").set(stats.held)
         self._queue.labels("retrying").set(stats.retrying)
         self._oldest.set(stats.oldest_ready_seconds)
-        self._timers.set(stats.timers)
-        self._timers_late.set(stats.timers_late_seconds)
+        self._timers.set(stats.timers if stats.sees_timers else float("nan"))
+        self._timers_late.set(stats.timers_late_seconds if stats.sees_timers else float("nan"))
         self._executors.set(stats.executors)
 
     def render(self) -> bytes:

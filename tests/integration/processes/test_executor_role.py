@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import httpx2
 import pytest
 import pytest_asyncio
 
@@ -63,7 +64,7 @@ async def here(
 ) -> AsyncIterator[tuple[House, Role]]:
     """API and scheduler as the owner; the one executor as the role."""
     async with runtime(database_url, tmp_path_factory.mktemp("runtime")) as made:
-        yield made, await made.executor("default", TICKWISE_DATABASE_URL=role_url)
+        yield made, await made.executor("default", TICKWISE_DATABASE_URL=role_url, TICKWISE_HEALTH_PORT="0")
 
 
 @pytest.mark.parametrize("table", CLOSED)
@@ -121,6 +122,24 @@ async def test_an_executor_does_all_its_work_with_that_role(here: tuple[House, R
     (run,) = (await runtime.client.get(f"/jobs/{stopped}/runs")).json()
     assert 202 == (await runtime.client.post(f"/runs/{run['run_id']}/cancel")).status_code
     assert "CANCELLED" == (await runtime.ended(stopped))["status"]
+    assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
+
+
+async def test_an_executor_with_that_role_gives_its_metrics_and_the_health_of_each_part(
+    here: tuple[House, Role],
+) -> None:
+    """What it may read is shown. Of timers, which it may not read, it says nothing, rather than that there are none."""
+    _, executor = here
+    port = (await executor.event("up"))["health_url"]
+    async with httpx2.AsyncClient(base_url=port) as client:
+        metrics, health = await client.get("/metrics"), await client.get("/healthz")
+    assert (200, 200) == (metrics.status_code, health.status_code), (metrics.text[-500:], health.text)
+    shown = dict(line.rsplit(" ", 1) for line in metrics.text.splitlines() if not line.startswith("#"))
+    assert ("1.0", "NaN", "NaN") == (
+        shown["tickwise_executors"], shown["tickwise_timers"], shown["tickwise_timers_late_seconds"],
+    )  # fmt: skip
+    parts = health.json()["parts"]
+    assert ("ok", "ok", None) == (parts["store"]["status"], parts["executors"]["status"], parts.get("timers"))
     assert [] == [line for line in executor.log.read_text().splitlines() if "permission denied" in line]
 
 

@@ -26,6 +26,7 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.negotiation import prefers_json
 from tickwise.api.problems import BadParameter
+from tickwise.api.ranges import ranged
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
     API,
@@ -269,7 +270,8 @@ async def artefact_get(call: Call) -> Reply:
     if found.url is not None:
         headers = [(b"location", found.url.encode()), (b"cache-control", b"no-store")]
         return Reply(307, b"", headers, b"application/octet-stream")
-    return Reply(200, found.content, [(b"content-disposition", attachment(name).encode())], b"application/octet-stream")
+    headers = [(b"content-disposition", attachment(name).encode())]
+    return ranged(call.headers, Reply(200, found.content, headers, b"application/octet-stream"))
 
 
 async def executors_list(call: Call) -> Reply:
@@ -328,9 +330,11 @@ RUNS: Final = (
         method="GET", path=f"{API}/runs/{{run_id}}/artefacts/{{artefact}}", control=RunService.artefact,
         name="getArtefact", tag="runs", summary="The content of a file that an attempt left, by its name.",
         description="The name is the path in the work folder, its slashes as `%2F`. With `blobs_downloads = redirect` "
-        "the answer is a 307 to an address of the object store that is signed for some minutes: send no key there.",
-        handler=artefact_get, query=ArtefactsQuery, refuses=(404,), rest="artefact", also={307: ()},
-        answer_media=("application/octet-stream",), answer_headers=("Content-Disposition", "Location"),
+        "the answer is a 307 to an address of the object store that is signed for some minutes: send no key there. "
+        "A download that was cut goes on by `Range`, with the ETag in `If-Range`.",
+        handler=artefact_get, query=ArtefactsQuery, refuses=(404, 416), rest="artefact", also={206: (), 307: ()},
+        headers=("Range", "If-Range"), answer_media=("application/octet-stream",),
+        answer_headers=("Content-Disposition", "Location", "ETag", "Accept-Ranges", "Content-Range"),
     ),
     Endpoint(
         method="GET", path=f"{API}/executors", control=ClusterService.executors, name="listExecutors", tag="executors",

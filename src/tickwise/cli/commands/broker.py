@@ -8,7 +8,7 @@ import click
 
 from tickwise.cli.session import Session, json_option
 
-ROLES = ("api", "scheduler", "executor", "recorder")
+ROLES = ("api", "search", "scheduler", "executor", "recorder")
 
 
 @click.group()
@@ -39,7 +39,7 @@ def _users(_context: click.Context, _option: click.Parameter, said: tuple[str, .
     metavar="ROLE=USER",
     multiple=True,
     callback=_users,
-    help="Give a user of Kafka the rights of a role: api, scheduler, executor or recorder. May be repeated.",
+    help="Give a user of Kafka the rights of a role: api, search, scheduler, executor or recorder. May be repeated.",
 )
 @json_option
 @click.pass_obj

@@ -219,11 +219,13 @@ class StoreStats:
     retrying: int
     oldest_ready_seconds: float
     """The wait of the oldest claimable run beyond its ready time; 0 if none waits."""
-    timers: int
-    """The number of timers, with those that are held back without an end."""
-    timers_late_seconds: float
-    """The time by which the earliest timer is late; 0 if none is."""
     executors: int
+    timers: int = 0
+    """The number of timers, with those that are held back without an end."""
+    timers_late_seconds: float = 0.0
+    """The time by which the earliest timer is late; 0 if none is."""
+    sees_timers: bool = True
+    """False: this process may not read timers (an executor with a database role of its own), so both are 0."""
     queues: Sequence[BusyQueue] = ()
     """The queues of all namespaces with the most unfinished runs, the fullest first, as many as were asked for. Of very
     many runs the numbers are estimated, and a queue with few of them may be missing."""

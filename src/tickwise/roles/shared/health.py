@@ -221,14 +221,14 @@ def pass_of(role: RoleFacts) -> InvariantPass | None:
 def trouble(stats: StoreStats, last_pass: InvariantPass | None) -> str | None:
     """The reason why the invariants do not hold, as a sentence; None: they hold. A pass that has not ended yet
     has found nothing."""
-    timers, invariants = _judge_stats(stats)["timers"], _judge_pass(last_pass)
+    timers, invariants = _judge_timers(stats.timers_late_seconds), _judge_pass(last_pass)
     if timers.status is PartStatus.FAILING:
         return timers.sentence
     return None if invariants.status is PartStatus.OK else invariants.sentence
 
 
 def _judge_stats(stats: StoreStats) -> dict[str, PartHealth]:
-    waits, late = stats.oldest_ready_seconds, stats.timers_late_seconds
+    waits = stats.oldest_ready_seconds
     if stats.executors:
         executors = PartHealth(PartStatus.OK, _counted(stats.executors, "executor is active", "executors are active"))
     elif waits > LATE_SECONDS:
@@ -240,13 +240,16 @@ def _judge_stats(stats: StoreStats) -> dict[str, PartHealth]:
         oldest = PartHealth(PartStatus.DEGRADED, sentence)
     else:
         oldest = PartHealth(PartStatus.OK, f"The oldest run that could start has waited {waits:.1f} s.")
+    parts = {"executors": executors, "oldest_ready": oldest}
+    return parts | {"timers": _judge_timers(stats.timers_late_seconds)} if stats.sees_timers else parts
+
+
+def _judge_timers(late: float) -> PartHealth:
     if late > LATE_SECONDS:
-        timers = PartHealth(PartStatus.FAILING, f"The earliest timer is {late:.0f} s late: no scheduler keeps up.")
-    elif late > SLUGGISH_SECONDS:
-        timers = PartHealth(PartStatus.DEGRADED, f"The earliest timer is {late:.0f} s late.")
-    else:
-        timers = PartHealth(PartStatus.OK, "Timers fire in time.")
-    return {"executors": executors, "oldest_ready": oldest, "timers": timers}
+        return PartHealth(PartStatus.FAILING, f"The earliest timer is {late:.0f} s late: no scheduler keeps up.")
+    if late > SLUGGISH_SECONDS:
+        return PartHealth(PartStatus.DEGRADED, f"The earliest timer is {late:.0f} s late.")
+    return PartHealth(PartStatus.OK, "Timers fire in time.")
 
 
 def _judge_schedulers(count: int) -> PartHealth:

@@ -11,23 +11,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from tickwise.adapters.blobs import open_blobs
+from tickwise.adapters.blobs.s3.address import read_address
 from tickwise.adapters.blobs.s3.bucket import S3Blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import NotFound, TickwiseError
 from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.storage.lifecycle import lifecycle_rule
 from tickwise.wiring.storage.opening import access_of
 
 _Result = TypeVar("_Result")
 PROBE: Final = "logs/0000000/doctor/1/probe"
 LOOK_SECONDS: Final = 20.0
 SKEW_SECONDS: Final = 60.0
-LIFECYCLE: Final = "docs/how-to/output-in-s3.md has the lifecycle rule that is the second wall"
 
 
 async def bucket_findings(settings: Settings, url: str) -> AsyncIterator[DoctorFinding]:
-    """One finding of the bucket, and one of what waits on the disk of this machine, if anything does."""
-    yield await _bucket(settings, url)
+    """One finding of the bucket; if it is good, its lifecycle rule to paste; and one of what waits on the disk of this
+    machine, if anything does."""
+    found = await _bucket(settings, url)
+    yield found
+    if found.level == "ok":
+        rule = lifecycle_rule(settings, read_address(url).prefix)
+        yield DoctorFinding("lifecycle", "ok", f"the rule of the bucket that is the second wall, to paste: {rule}")
     root = settings.data_dir / "spool"
     waiting = [path.stat().st_size for path in root.glob("*/*!*")] if root.is_dir() else []
     if waiting:
@@ -85,7 +91,7 @@ async def _probed(blobs: S3Blobs, url: str) -> DoctorFinding:
             "blobs", "warning", f"the clock of {blobs.address.where} is {skew:+.0f} s off this machine's",
             "run an NTP client on both: S3 refuses requests at 15 min, and retention goes by its clock",
         )  # fmt: skip
-    return DoctorFinding("blobs", "ok", f"{url}: lists, takes, gives and deletes; {LIFECYCLE}")
+    return DoctorFinding("blobs", "ok", f"{url}: lists, takes, gives and deletes")
 
 
 async def _may(what: str, call: Callable[[], Awaitable[_Result]]) -> _Result:

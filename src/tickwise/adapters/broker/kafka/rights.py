@@ -45,6 +45,8 @@ _HINTS: Final = Right("WRITE", "TOPIC", "runs.", begins=True)
 _PARKS: Final = Right("WRITE", "TOPIC", "dead")
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "api": (*_ALL, Right("WRITE", "TOPIC", "requests"), _HINTS),
+    # It tells readers which accepted jobs are on their way, and writes nothing.
+    "search": _ALL,
     "scheduler": (*_ALL, _HINTS),
     "executor": (
         *_ALL,

@@ -191,6 +191,8 @@ class Figures(Part):
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
             row = dict(await connection.fetchrow(statement("stats"), MAX_PAGES_COUNTED, queues))
+            if row["sees_timers"]:
+                row |= dict(await connection.fetchrow(statement("stats_timers"), MAX_PAGES_COUNTED))
         return StoreStats(**row | {"queues": _busy_queues(row["queues"])})
 
 

@@ -132,3 +132,26 @@ SELECT c.run_id, date_part('epoch', c.asked) AS asked_at, date_part('epoch', c.h
 FROM tickwise.cancel_requests c
 WHERE c.run_id = ANY($1::uuid[]) AND c.kind <> 'return'
   AND (SELECT r.holder = c.holder AND r.token = c.token FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0)
+
+-- name: stats_timers
+-- How many timers there are, and by how much the earliest is late. $1 pages are read at most: a larger table is sampled, and its number is the
+-- server's own, or while that has none, as much larger as the table is. Up to 1,000 timers are counted by their index, however large the table
+-- is: rows that went a moment ago leave it large, and a sample of few rows says nothing.
+WITH size AS MATERIALIZED (
+  SELECT pg_relation_size('tickwise.timers') / current_setting('block_size')::float8 AS timers
+),
+few_timers AS MATERIALIZED (SELECT count(*) AS seen FROM (SELECT FROM tickwise.timers ORDER BY job_id LIMIT 1001) f),
+known AS MATERIALIZED (SELECT seen <= 1000 AS timers FROM few_timers),
+t AS (
+  SELECT count(*) AS seen, pg_stat_get_live_tuples('tickwise.timers'::regclass) AS live
+  FROM tickwise.timers TABLESAMPLE SYSTEM (least(100, 100 * $1 * current_setting('block_size')::float8 / greatest(1, pg_relation_size('tickwise.timers'))))
+  REPEATABLE (0)
+  WHERE NOT (SELECT timers FROM known)
+)
+SELECT
+  CASE WHEN (SELECT timers FROM known) THEN (SELECT seen FROM few_timers)
+    WHEN size.timers <= $1 THEN t.seen WHEN t.live > t.seen THEN t.live ELSE (t.seen * size.timers / $1)::bigint END AS timers,
+  greatest(0, date_part('epoch', tickwise.now() - least(
+    (SELECT due FROM tickwise.timers WHERE run_id IS NOT NULL AND due < 'infinity' ORDER BY due LIMIT 1),
+    (SELECT due FROM tickwise.timers WHERE run_id IS NULL AND due < 'infinity' ORDER BY due LIMIT 1)))) AS timers_late_seconds
+FROM t, size

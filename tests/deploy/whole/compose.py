@@ -1,0 +1,232 @@
+"""`make test-compose`: the compose file, run for real from nothing to a job's end, through an upgrade, and away again.
+
+images from packages ─► machine with an engine ─► secrets.sh, up ─► a job through nginx ─► doctor of each part
+    ─► upgrade.sh to another image under load ─► nothing lost, nothing doubled, no request failed ─► down
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.deploy.engine import Docker, engine
+from tests.deploy.files import COMPOSE, DEPLOY, ROOT
+from tests.deploy.tools import NotHere
+from tests.deploy.whole import images
+from tests.deploy.whole.machine import Machine, machine, python_in
+from tests.support.waiting import eventually
+
+PLACE: Final = "/srv/tickwise"
+FILE: Final = f"{PLACE}/deploy/compose/compose.yaml"
+GATEWAY: Final = "http://127.0.0.1:8470"
+PROMETHEUS: Final = "http://127.0.0.1:9090"
+LEFT_OUT: Final = frozenset({"grafana"})
+RATE: Final = 5.0
+"""Jobs a second while the stack is upgraded: more than one for each container that ends."""
+UP_SECONDS: Final = 300.0
+UPGRADE_SECONDS: Final = 600.0
+ENGINE: Final = """
+mount -o remount,rw /sys
+for place in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,bind,rw "$place"; done
+exec dockerd --host=unix:///var/run/docker.sock --ip6tables=false --exec-opt=native.cgroupdriver=cgroupfs
+"""
+"""A container sees its control groups read-only; an engine in it makes some of its own."""
+SANDBOX_LOOK: Final = "id -u; ls /etc/tickwise 2>&1; grep -E '^(CapBnd|NoNewPrivs|Seccomp):' /proc/self/status"
+
+
+class Stack:
+    """The stack on one machine."""
+
+    def __init__(self, here: Machine, variables: Mapping[str, str], key: str) -> None:
+        self.here, self.key = here, key
+        self.variables = dict(variables)
+        self.services = [name for name in yaml.safe_load(COMPOSE.read_text())["services"] if name not in LEFT_OUT]
+
+    def compose(self, *words: str, seconds: float = 120) -> str:
+        """What a command of Compose says."""
+        command = ["docker-compose", "--file", FILE, *words]
+        return self.here(*command, environment=self.variables, seconds=seconds)
+
+    def ask(self, url: str) -> Any:
+        """The JSON of an answer, asked in the network of the machine with the admin key."""
+        look = "import os, sys, urllib.request as u; print(u.urlopen(u.Request(sys.argv[1], headers="
+        look += "{'Authorization': 'Bearer ' + os.environ['TICKWISE_API_KEY']}), timeout=20).read().decode())"
+        return json.loads(self._python("-c", look, url))
+
+    def tickwise(self, *words: str, seconds: float = 120) -> str:
+        """What the command line says, through the gateway."""
+        return self._python("-m", "tickwise", *words, seconds=seconds)
+
+    def _python(self, *words: str, seconds: float = 60) -> str:
+        told = {"TICKWISE_API_KEY": self.key, "TICKWISE_URL": GATEWAY}
+        return python_in(self.here, sys.executable, *words, environment=told, seconds=seconds)
+
+    def containers(self) -> list[dict[str, Any]]:
+        """All that there are, as the engine describes them."""
+        numbers = self.compose("ps", "--all", "--quiet").split()
+        found: list[dict[str, Any]] = json.loads(self.here("docker", "inspect", *numbers)) if numbers else []
+        return found
+
+
+async def main() -> None:
+    """All of it. Raises AssertionError with what went wrong, or `NotHere`."""
+    async with engine() as docker:
+        say = partial(print, flush=True)
+        built = await asyncio.to_thread(_images, docker)
+        say(f"good  images: {len(built)} built from packages")
+        with tempfile.TemporaryDirectory(prefix="tickwise-compose-") as name:
+            shutil.copytree(DEPLOY, Path(name) / "deploy", ignore=shutil.ignore_patterns("secrets"))
+            options = ["--volume", f"{name}:{PLACE}"]
+            with machine(docker, images.image_of("engine"), "sh", "-c", ENGINE, options=options) as here:
+                await eventually(partial(_answers, here), what="the engine of the machine answers")
+                servers = {each: images.image_of(each) for each in images.SERVERS}
+                await asyncio.to_thread(here.load, [*servers.values(), built["tickwise"], built["next"]])
+                here("sh", f"{PLACE}/deploy/compose/secrets.sh")
+                key = (Path(name) / "deploy/compose/secrets/admin_key").read_text()
+                stack = Stack(here, images.variables({**servers, "tickwise": built["tickwise"]}), key)
+                for step in (_up, _job, _sandbox, _watched, partial(_upgrade, image=built["next"]), _down):
+                    say(f"good  {await step(stack)}")
+
+
+def _images(docker: Docker) -> dict[str, str]:
+    for name in ("engine", *images.SERVERS):
+        images.made(docker, name)
+    return {tag: images.tickwise(docker, tag, label=tag) for tag in ("tickwise", "next")}
+
+
+def _answers(here: Machine) -> bool:
+    try:
+        here("docker", "info")
+    except AssertionError:
+        return False
+    return True
+
+
+async def _up(stack: Stack) -> str:
+    """Everything starts, and nothing has to be started again."""
+    try:
+        await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+    except AssertionError as failure:
+        ill = [
+            each["Name"] for each in stack.containers() if each["State"].get("Health", {}).get("Status") == "unhealthy"
+        ]
+        logs = [stack.here("docker", "logs", "--tail", "15", name) for name in ill]
+        raise AssertionError("\n".join([str(failure)[-500:], *logs])) from failure
+    found = stack.containers()
+    ill = [
+        f"{each['Name']}: {each['State']['Status']}, {each['State'].get('Health', {}).get('Status')}"
+        for each in found
+        if (each["State"]["ExitCode"] or each["State"].get("Health", {}).get("Status", "healthy") != "healthy")
+    ]
+    assert not ill, ill
+    again = [each["Name"] for each in found if each["RestartCount"]]
+    assert not again, f"had to be started again: {again}"
+    health = stack.ask(f"{GATEWAY}/healthz")
+    assert health["status"] == "ok", health
+    return f"up: {len(found)} containers, none started twice; /healthz is ok in {len(health['parts'])} parts"
+
+
+def _lasting(stack: Stack) -> list[str]:
+    """The services that stay. Compose waits for the others by itself, and takes their end for a fault if they are
+    named."""
+    return [name for name in stack.services if name not in ("migrations", "channels", "database_roles")]
+
+
+async def _job(stack: Stack) -> str:
+    """As docs/how-to/deploy.md says it."""
+    answer = await asyncio.to_thread(stack.tickwise, "run", "--shell", "echo hello", "--now", "--follow")
+    assert "hello\n" in answer, answer
+    assert "SUCCESS" in answer, answer
+    return "a job: submitted, run and followed through nginx, by the command of the how-to"
+
+
+async def _sandbox(stack: Stack) -> str:
+    """In the built image, under the options of the compose file."""
+    words = ("run", "--shell", SANDBOX_LOOK, "--isolation", "sandbox", "--now", "--follow")
+    answer = await asyncio.to_thread(stack.tickwise, *words)
+    for line in ("No such file or directory", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
+        assert line in answer, (line, answer)
+    return "a sandbox: no secrets of the executor, no capability, no new privileges, a filter of calls"
+
+
+async def _watched(stack: Stack) -> str:
+    """Prometheus reaches every process, and no alarm waits to go off."""
+
+    def up() -> list[str] | None:
+        targets = stack.ask(f"{PROMETHEUS}/api/v1/targets?state=active")["data"]["activeTargets"]
+        bad = [f"{each['labels']['role']}: {each['lastError']}" for each in targets if each["health"] == "down"]
+        assert not bad, bad
+        roles = [each["labels"]["role"] for each in targets if each["health"] == "up"]
+        return roles if len(roles) >= 13 else None
+
+    roles = await eventually(up, within_seconds=60, what="Prometheus has asked every process")
+    alerts = stack.ask(f"{PROMETHEUS}/api/v1/alerts")["data"]["alerts"]
+    assert not alerts, [each["labels"] for each in alerts]
+    return f"Prometheus: {len(roles)} processes of {len(set(roles))} roles, no alarm"
+
+
+async def _upgrade(stack: Stack, image: str) -> str:
+    """Old and new side by side; under load nothing is lost, nothing is doubled, no request fails."""
+    old = {each["Id"] for each in stack.containers()}
+    load = subprocess.Popen(
+        [*stack.here.within(), sys.executable, "-m", "tests.deploy.whole.load", GATEWAY, f"{RATE}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "TICKWISE_API_KEY": stack.key},
+    )  # fmt: skip
+    try:
+        command = ("sh", f"{PLACE}/deploy/compose/upgrade.sh", image)
+        await asyncio.to_thread(stack.here, *command, environment=stack.variables, seconds=UPGRADE_SECONDS)
+        stack.variables["IMAGE_TICKWISE"] = image
+        answer, _ = await asyncio.to_thread(load.communicate, timeout=300)
+    finally:
+        load.kill()
+        load.wait()
+    report = json.loads(answer)
+    assert [[], [], []] == [report["failed"], report["lost"], report["doubled"]], report
+    ours = [each for each in stack.containers() if each["State"]["Running"] and each["Id"] not in old]
+    wrong = [each["Name"] for each in ours if each["Config"]["Image"] != image and "/tickwise-" in each["Name"]]
+    for name in [each["Name"] for each in ours if "executor" in each["Name"]]:
+        complaints = [line for line in stack.here("docker", "logs", name).splitlines() if "prepared_sandbox_" in line]
+        assert not complaints, complaints[:3]
+    assert len(ours) >= 13, [each["Name"] for each in ours]
+    assert not wrong, wrong
+    # What the file says and what runs are the same now: the next `up` replaces nothing.
+    await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+    gone = {each["Id"] for each in ours} - {each["Id"] for each in stack.containers()}
+    assert not gone, f"`up` after the upgrade replaced {len(gone)} containers"
+    return (
+        f"an upgrade: {len(ours)} containers replaced, {report['accepted']} jobs meanwhile, none lost, none doubled, "
+        f"{len(report['again'])} run again after a lease was lost, no request failed"
+    )
+
+
+async def _down(stack: Stack) -> str:
+    """`down` leaves the data, `down --volumes` nothing."""
+    await asyncio.to_thread(stack.compose, "down", seconds=180)
+    assert not stack.containers()
+    kept = stack.here("docker", "volume", "ls", "--quiet").split()
+    assert {"tickwise_postgres", "tickwise_blobs", "tickwise_kafka"} <= set(kept), kept
+    await asyncio.to_thread(stack.compose, "down", "--volumes")
+    left = [each for each in stack.here("docker", "volume", "ls", "--quiet").split() if each.startswith("tickwise_")]
+    assert not left, left
+    return "down: containers, then volumes are gone"
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except NotHere as reason:
+        sys.exit(f"not checked: {reason}")
+    except AssertionError as failure:
+        sys.exit(f"bad   {failure}")

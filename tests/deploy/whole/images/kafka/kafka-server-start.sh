@@ -1,0 +1,2 @@
+#!/bin/sh
+exec sh /opt/kafka/bin/kafka-run-class.sh kafka.Kafka "$@"
