@@ -45,7 +45,11 @@ class EngineLook:
 
     def container(self, run_id: UUID) -> Any:
         """The container of a run as the engine shows it; None: there is none."""
-        status, body = self.ask("GET", f"/containers/tickwise-{run_id}/json")
+        filters = quote(json.dumps({"name": [str(run_id)]}))
+        listed = json.loads(self.ask("GET", f"/containers/json?all=1&filters={filters}")[1])
+        if not listed:
+            return None
+        status, body = self.ask("GET", f"/containers/{listed[-1]['Id']}/json")
         return json.loads(body) if status == 200 else None
 
     def lives(self, run_id: UUID) -> bool:
@@ -54,7 +58,7 @@ class EngineLook:
             found = self.container(run_id)
             if found is None or not found["State"]["Running"]:
                 return False
-            return READY.encode() in self.ask("GET", f"/containers/tickwise-{run_id}/logs?stdout=1")[1]
+            return READY.encode() in self.ask("GET", f"/containers/{found['Id']}/logs?stdout=1")[1]
         except OSError:
             return False  # the engine is down
 
