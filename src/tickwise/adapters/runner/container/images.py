@@ -60,20 +60,33 @@ class Images:
             async with self._pulling.setdefault(name.pulled, asyncio.Lock()):
                 found = None if pull == "always" else await self._found(name)
                 if found is None:
-                    await self._pull(name)
+                    await self._pulled(name)
             self._pulling.pop(name.pulled, None)
             found = await self._found(name)
         if found is not None:
             return found
+        await self._refuse_other_digest(name)
+        raise ContainerFault(
+            IMAGE_MISSING, f"the engine has no image {text}, and its task says not to pull it (pull: never)"
+        )
+
+    async def _pulled(self, name: ImageName) -> None:
+        """Pull it. Of a digest that its registry does not have, the cause may be that the name means another one."""
+        try:
+            await self._pull(name)
+        except ContainerFault as fault:
+            if fault.reason == IMAGE_MISSING:
+                await self._refuse_other_digest(name)
+            raise
+
+    async def _refuse_other_digest(self, name: ImageName) -> None:
+        """Raises `ContainerFault` if the engine has this name with another digest."""
         other = None if name.tagged is None else await self._engine.image(name.tagged)
         if other is not None and name.digest is not None:
             raise ContainerFault(
                 IMAGE_DIGEST_DIFFERS,
-                f"the image {name.tagged} of the engine is {_digest_of(other)}, and not {name.digest}",
+                f"the image {name.tagged} of the engine is {exact_image(name, other)}, and not {name.digest}",
             )
-        raise ContainerFault(
-            IMAGE_MISSING, f"the engine has no image {text}, and its task says not to pull it (pull: never)"
-        )
 
     def refusal(self, name: ImageName) -> str | None:
         """The reason for which the policy does not allow the image; None: it does."""
@@ -141,8 +154,13 @@ class Images:
         return {"username": user, "password": password, "serveraddress": registry}
 
 
-def _digest_of(image: ImageFacts) -> str:
-    return image.digests[0].partition("@")[2] if image.digests else image.image_id
+def exact_image(name: ImageName, image: ImageFacts) -> str:
+    """The image with its digest in the registry that it is named by; its own number, if it came from none."""
+    for each in image.digests:
+        known = read_image(each)
+        if known.repository_name == name.repository_name:
+            return f"{known.repository_name}@{known.digest}"
+    return image.image_id
 
 
 def _pull_fault(name: ImageName, message: str) -> ContainerFault:

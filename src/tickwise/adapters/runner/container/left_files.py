@@ -8,18 +8,55 @@ nothing that a task lays there leads out of it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tarfile
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
-from tickwise.adapters.runner.artefacts import MAX_DEPTH, MAX_ENTRIES, LeftFiles, look
-from tickwise.adapters.runner.settings import ArtefactLimits
+from tickwise.adapters.runner.artefacts import MAX_DEPTH, MAX_ENTRIES, ArtefactKeeper, LeftFiles, look
+from tickwise.adapters.runner.container.engine import Engine, EngineAway, EngineRefused
+from tickwise.adapters.runner.container.handover import UNTOUCHED_TEXT, WORK
+from tickwise.adapters.runner.settings import ArtefactLimits, RunnerSettings
+from tickwise.adapters.runner.slots import Attempt
 
 MAX_ARCHIVE_FACTOR: Final = 4
 """Of the bytes that artefacts may have: so much of an archive is read, for files that are not kept are in it, too."""
 HEADERS_BYTES: Final = 8 << 20
+
+
+async def kept_files(
+    attempt: Attempt, engine: Engine, container: str, files: Mapping[str, bytes], settings: RunnerSettings
+) -> str:
+    """Store what a task left in the work folder of its container, which has ended. `files`: those that it was given, by
+    their whole paths. The answer: the lines of the log about them; empty, there are none. Raises nothing for an engine
+    that is away."""
+    given = {path.removeprefix(f"{WORK}/"): text for path, text in files.items() if path.startswith(f"{WORK}/")}
+    try:
+        if not given and await engine.changed(container, WORK) in (UNTOUCHED_TEXT, None):
+            return ""
+        return await _kept(attempt, engine, container, given, settings)
+    except (EngineAway, EngineRefused, OSError, tarfile.TarError) as error:
+        return f"[its artefacts are not kept: {error}]\n"
+
+
+async def _kept(
+    attempt: Attempt, engine: Engine, container: str, given: Mapping[str, bytes], settings: RunnerSettings
+) -> str:
+    limits, assignment, root = settings.artefacts, attempt.assignment, settings.work_root
+    await asyncio.to_thread(lambda: root.mkdir(parents=True, exist_ok=True))
+    with tempfile.TemporaryDirectory(prefix="left-", dir=root) as folder, tempfile.TemporaryFile(dir=root) as file:
+        if not await fetch(engine.archive(container, WORK), file, limits):
+            return f"[its artefacts are not kept: its work folder has much more than {limits.attempt_bytes} bytes]\n"
+        found = await asyncio.to_thread(unpack, file, Path(folder), given, limits)
+        if found is None:
+            return ""
+        keeper = ArtefactKeeper(
+            settings.blobs, assignment.run_id, assignment.attempt, asyncio.to_thread, attempt.sink.forms
+        )
+        return await keeper.keep(Path(folder), found, os.getuid(), attempt.hurry)
 
 
 async def fetch(pieces: AsyncIterator[bytes], into: IO[bytes], limits: ArtefactLimits) -> bool:

@@ -17,16 +17,11 @@ import asyncio
 import contextlib
 import logging
 import os
-import tarfile
-import tempfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from tickwise.adapters.runner.artefacts import ArtefactKeeper
 from tickwise.adapters.runner.container.causes import ContainerFault, ending_of, is_engines_own, start_fault
 from tickwise.adapters.runner.container.composing import (
     Handover,
@@ -44,18 +39,17 @@ from tickwise.adapters.runner.container.handover import (
     RESULT,
     START,
     SYMPTOMS,
-    UNTOUCHED_TEXT,
-    WORK,
     packed,
     packed_token,
     unpacked,
 )
-from tickwise.adapters.runner.container.images import Images
+from tickwise.adapters.runner.container.images import Images, exact_image
 from tickwise.adapters.runner.container.kind import OWN_FOLDER, ContainerKind
-from tickwise.adapters.runner.container.left_files import fetch, unpack
+from tickwise.adapters.runner.container.left_files import kept_files
 from tickwise.adapters.runner.container.names import attempt_labels, attempt_name, executor_labels, owner_of
 from tickwise.adapters.runner.container.pool import WarmPool
 from tickwise.adapters.runner.container.prepared import PreparedImage, PreparedImages, is_image_missing
+from tickwise.adapters.runner.container.references import read_image
 from tickwise.adapters.runner.container.sweep import SWEEP_SECONDS, Sweep
 from tickwise.adapters.runner.kinds import PythonKind
 from tickwise.adapters.runner.process.outcome.task_end import ending_with
@@ -63,6 +57,7 @@ from tickwise.adapters.runner.process.start import TaskText, text_of
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid, NotFound
+from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.domain.retry import ENGINE_AWAY, ISOLATION_MISSING, OUTCOME_LOST
 from tickwise.domain.rules.confinement import CONTAINER_LABEL
 from tickwise.ports.runner import Assignment, Ending, Reports, Verdict
@@ -89,7 +84,8 @@ class Made(NamedTuple):
     container: str
     start: TaskStart
     handover: Handover
-    image_id: str
+    image: str
+    """The image exactly, with its digest."""
 
 
 _logger = logging.getLogger(__name__)
@@ -110,6 +106,8 @@ class ContainerRunner(SlotRunner):
         self._offered = (*self._labels, CONTAINER_LABEL)
         self._background: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
+        self._removing: set[tuple[UUID, int]] = set()
+        """The attempts whose containers are being removed, by run and token."""
         self._containers: dict[UUID, str] = {}
         """Those that run, by their runs: renewed identity tokens go there."""
         self._tokens = count(1)
@@ -185,7 +183,8 @@ class ContainerRunner(SlotRunner):
         self._is_up.clear()
 
     def _own(self) -> frozenset[tuple[UUID, int]]:
-        return frozenset((each.assignment.run_id, each.assignment.token) for each in self._attempts.values())
+        own = {(each.assignment.run_id, each.assignment.token) for each in self._attempts.values()}
+        return frozenset(own | self._removing)
 
     def _lack(self, assignment: Assignment) -> str | None:
         """The limit that this engine cannot hold a task to."""
@@ -227,7 +226,7 @@ class ContainerRunner(SlotRunner):
                 return end
             ending = await self._judge(attempt, engine, made, end)
             is_over = end is not None and end.state is not None
-            return ending
+            return ending._replace(usage=ResourceUsage(image=made.image))
         except EngineAway as away:
             self._is_down(str(away))
             return self._given_back(ENGINE_AWAY, f"the container engine is away: {away}")
@@ -254,11 +253,14 @@ class ContainerRunner(SlotRunner):
     async def _removed(self, engine: Engine, assignment: Assignment, container: str | None) -> None:
         """Remove its own container, and never that of another attempt. Where that fails, a sweep does it. `container`:
         None if it may be there, and its number is not known."""
+        attempt = (assignment.run_id, assignment.token)
+        self._removing.add(attempt)
         try:
             await engine.remove(container or attempt_name(assignment))
         except (EngineAway, EngineRefused) as error:
             _logger.warning("the container of %s is not removed yet: %s", assignment.run_id, error)
         finally:
+            self._removing.discard(attempt)
             self._pool.known.discard(container or "")
 
     async def _made(self, attempt: Attempt, engine: Engine) -> Made | Ending:
@@ -319,7 +321,7 @@ class ContainerRunner(SlotRunner):
             if handover is not None:
                 container = await self._pool.take(image, reading(config), name)
                 if container is not None:
-                    return Made(container, start, handover, prepared.image.image_id)
+                    return Made(container, start, handover, exact_image(read_image(image), prepared.image))
             handover = handover_of(start, prepared)
             shown = [f"{name}={value.decode(errors='surrogateescape')}" for name, value in handover.shown.items()]
             labels = {**executor_labels(policy, self._executor), **attempt_labels(assignment, image)}
@@ -329,7 +331,7 @@ class ContainerRunner(SlotRunner):
             if refused.status == CONFLICT or "already in use" in refused.message:
                 raise ContainerFault("not_started", "its attempt has a container already", Verdict.RELEASED) from None
             raise
-        return Made(container, start, handover, prepared.image.image_id)
+        return Made(container, start, handover, exact_image(read_image(image), prepared.image))
 
     async def _alone(self, assignment: Assignment, engine: Engine, container: str) -> None:
         """Remove the containers of earlier attempts. Raises `ContainerFault` if a later one has one."""
@@ -465,35 +467,10 @@ class ContainerRunner(SlotRunner):
 
     async def _keep_files(self, attempt: Attempt, engine: Engine, made: Made) -> None:
         """Store the files that the task left in its work folder, and say so at the end of its output."""
-        try:
-            given = {
-                path.removeprefix(f"{WORK}/"): content
-                for path, content in made.start.files.items()
-                if path.startswith(f"{WORK}/")
-            }
-            if not given and await engine.changed(made.container, WORK) in (UNTOUCHED_TEXT, None):
-                return
-            note = await self._kept(attempt, engine, made.container, given)
-        except (EngineAway, EngineRefused, OSError, tarfile.TarError) as error:
-            note = f"[its artefacts are not kept: {error}]\n"
+        note = await kept_files(attempt, engine, made.container, made.start.files, self._settings)
         if note:
             begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
             attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
-
-    async def _kept(self, attempt: Attempt, engine: Engine, container: str, given: Mapping[str, bytes]) -> str:
-        limits, assignment = self._settings.artefacts, attempt.assignment
-        root = self._settings.work_root
-        await asyncio.to_thread(partial(root.mkdir, parents=True, exist_ok=True))
-        with tempfile.TemporaryDirectory(prefix="left-", dir=root) as folder, tempfile.TemporaryFile(dir=root) as file:
-            if not await fetch(engine.archive(container, WORK), file, limits):
-                return f"[its artefacts are not kept: its work folder is too large, see {limits.attempt_bytes} bytes]\n"
-            found = await asyncio.to_thread(unpack, file, Path(folder), given, limits)
-            if found is None:
-                return ""
-            keeper = ArtefactKeeper(
-                self._settings.blobs, assignment.run_id, assignment.attempt, asyncio.to_thread, attempt.sink.forms
-            )
-            return await keeper.keep(Path(folder), found, os.getuid(), attempt.hurry)
 
     async def _goes_away(self, engine: Engine) -> bool:
         """Check whether the engine is on its way down: it ends its containers first, and answers meanwhile."""
