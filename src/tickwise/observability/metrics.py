@@ -69,7 +69,9 @@ class Metrics:
         self._hosts(registry)
         self._usage(registry)
         self._environments(registry)
-        self.containers = WarmContainerMetrics(registry)
+        events = Counter("tickwise_warm_containers", "Warm containers, by event.", ["event"], registry=registry)
+        ready = Gauge("tickwise_warm_containers_ready", "Warm containers that wait now.", registry=registry)
+        self.containers = WarmContainerMetrics(events, ready)
         self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
@@ -106,10 +108,7 @@ class Metrics:
             "tickwise_runs_finished", "Runs that reached a final state, by that state.", ["state"], registry=registry
         )
         self._retries = Counter(
-            "tickwise_retries",
-            "Attempts that failed and will be repeated, by reason.",
-            ["reason"],
-            registry=registry,
+            "tickwise_retries", "Attempts that failed and will be repeated, by reason.", ["reason"], registry=registry
         )
         self._dead = Counter(
             "tickwise_dead_letters",

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter, Gauge
 
 
 class WarmContainerMetrics:
     """Counts warm containers; see `adapters.runner.containers.WarmWatch`."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._events = Counter(
-            "tickwise_warm_containers",
-            "Containers of the setting `container_warm`, by event: `made`; `taken` by an attempt; `missed`, an attempt "
-            "that found none of its kind; `removed` unused.",
-            ["event"],
-            registry=registry,
-        )
-        self._ready = Gauge(
-            "tickwise_warm_containers_ready", "Warm containers of this executor that wait now.", registry=registry
-        )
+    def __init__(self, events: Counter, ready: Gauge) -> None:
+        """`events`: by the label `event`."""
+        self._events = events
+        self._ready = ready
 
     def warm_container(self, event: str) -> None:
-        """One was `made`, `taken` or `removed`, or one was `missed`."""
+        """One was `made`, `taken` by an attempt or `removed` unused; or an attempt found none of its shape, `missed`."""
         self._events.labels(event).inc()
 
     def warm_containers(self, ready: int) -> None:

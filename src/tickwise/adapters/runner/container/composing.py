@@ -122,7 +122,8 @@ def handover_of(start: TaskStart, prepared: PreparedImage) -> Handover:
     """The way of a start into a container of its own. Raises `ContainerFault` for secrets that cannot get there."""
     everything = {**start.files, **start.hidden_files}
     words = _words(start, prepared)
-    is_small_start = bool(start.files) and _can_say_files(start)
+    # Some shells drop variables whose names they could not set.
+    is_small_start = bool(start.files) and _can_say_files(start) and all(map(is_sayable, start.variables))
     if start.hidden_variables:
         _check_hidden(start, prepared)
     elif not (prepared.has_folders and prepared.has_shell and is_small_start and words):
@@ -182,7 +183,7 @@ def container_config(
     assignment: Assignment, prepared: PreparedImage, start: TaskStart, policy: ContainerPolicy
 ) -> Mapping[str, Any]:
     """The body of the call that makes a container whose program the engine starts, without variables and marks. Raises
-    `ContainerFault` for a mount that is not allowed."""
+    `ContainerFault` for a mount that is not allowed, and for an image without a program."""
     task, limits = assignment.task, assignment.limits
     host = _host(policy)
     host |= {
@@ -199,9 +200,12 @@ def container_config(
         config["WorkingDir"] = start.folder
     if start.program is not None:
         config["Entrypoint"], config["Cmd"] = list(start.program), list(start.arguments or ())
-    else:
+        return config
+    if prepared.image.entrypoint:  # podman takes an empty one for none said
         config["Entrypoint"] = list(prepared.image.entrypoint)
-        config["Cmd"] = list(prepared.image.command if start.arguments is None else start.arguments)
+    config["Cmd"] = list(prepared.image.command if start.arguments is None else start.arguments)
+    if not (prepared.image.entrypoint or config["Cmd"]):
+        raise ContainerFault(COMMAND_MISSING, "the image names no program, and the task none either: give it a command")
     return config
 
 

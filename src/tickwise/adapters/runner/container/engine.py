@@ -219,7 +219,7 @@ class Engine:
         try:
             await self.answer(self._docker.containers.container(container).kill(signal=signal))
         except EngineRefused as refused:
-            if refused.status not in (NOT_FOUND, CONFLICT):
+            if refused.status not in (NOT_FOUND, CONFLICT) and "only kill running" not in refused.message:  # podman
                 raise
 
     async def wait(self, container: str) -> None:

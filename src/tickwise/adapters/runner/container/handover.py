@@ -64,7 +64,8 @@ def packed(files: Mapping[str, bytes]) -> bytes:
             folders.update("/".join(parts[:count]) for count in range(1, len(parts) + 1))
         _add_folders(archive, sorted(folders))
         for name, content in files.items():
-            _add_file(archive, name.removeprefix(f"{OWN_FOLDER}/"), content)
+            own = name.startswith(f"{WORK}/")
+            _add_file(archive, name.removeprefix(f"{OWN_FOLDER}/"), content, mode=_OPEN if own else _READ)
     return made.getvalue()
 
 
@@ -100,9 +101,9 @@ def _add_folders(archive: tarfile.TarFile, names: Sequence[str]) -> None:
         archive.addfile(entry)
 
 
-def _add_file(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int = _READ) -> None:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(content), _READ
+    entry.size, entry.mode = len(content), mode
     archive.addfile(entry, io.BytesIO(content))
 
 

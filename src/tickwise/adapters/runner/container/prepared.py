@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.runner.container.engine import NOT_FOUND, Engine, EngineRefused, ImageFacts
 from tickwise.adapters.runner.container.handover import packed_folders
@@ -98,10 +98,11 @@ class PreparedImages:
             return PreparedImage(image, image.image_id, has_folders=False, has_shell=True)
 
     async def _made(self, image: ImageFacts, name: str) -> PreparedImage:
-        config = {
-            "Image": image.image_id, "Entrypoint": list(image.entrypoint) or [SHELL], "Cmd": list(image.command),
-            "Labels": dict(self._labels), "HostConfig": {"NetworkMode": "none"},
+        config: dict[str, Any] = {
+            "Image": image.image_id, "Labels": dict(self._labels), "HostConfig": {"NetworkMode": "none"},
         }  # fmt: skip
+        if not (image.entrypoint or image.command):
+            config["Cmd"] = [SHELL]  # no container is made without a program; this one never runs
         seed = await self._engine.create(f"{WARM_NAME}.{self._labels[EXECUTOR]}.seed-{next(self._seeds)}", config)
         try:
             await self._engine.put(seed, "/", packed_folders())

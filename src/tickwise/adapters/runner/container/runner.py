@@ -36,6 +36,7 @@ from tickwise.adapters.runner.container.engine import CONFLICT, Engine, EngineAw
 from tickwise.adapters.runner.container.following import ContainerEnd, Following
 from tickwise.adapters.runner.container.handover import (
     ARCHIVE_BYTES,
+    IDENTITY,
     RESULT,
     START,
     SYMPTOMS,
@@ -151,6 +152,11 @@ class ContainerRunner(SlotRunner):
 
     def labels(self) -> Sequence[str]:
         return self._offered if self._is_up.is_set() else ()
+
+    @property
+    def warm_ready(self) -> int:
+        """The warm containers that wait now."""
+        return self._pool.ready
 
     # ---------------------------------------------------------------------------------------- engine
 
@@ -357,6 +363,9 @@ class ContainerRunner(SlotRunner):
             self._is_down(str(away))  # it may have started: that is found out when the engine is back
             was_away = True
         self._containers[attempt.assignment.run_id] = made.container
+        token = attempt.assignment.identity_token
+        if token is not None and token.encode() != made.start.hidden_files.get(IDENTITY):
+            self.hand_over_token(attempt, token)  # it was renewed while the container was made
         self._reports.began(attempt.assignment.run_id, attempt.started)
         following = Following(engine, self._settings.clock, made.container, attempt, self._settings.kill_grace_seconds)
         following.was_away = was_away
