@@ -114,7 +114,7 @@ async def test_a_death_names_its_cause(bench: ContainerBench, name: str) -> None
     if death.act == "stop":
         bench.stage.runner.stop(given.run_id, grace_seconds=5.0)
     elif death.act == "remove":
-        bench.look.ask("DELETE", f"/containers/{bench.look.container(given.run_id)['Id']}?force=1")
+        bench.look.ask("DELETE", f"/containers/{bench.look.container(given.run_id)['Id']}?force=1&v=1")
     ending = await bench.stage.listener.ending_of(given)
     assert (death.verdict, death.reason) == (ending.verdict, ending.reason), ending
     assert death.words in (ending.error or "")

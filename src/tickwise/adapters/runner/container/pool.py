@@ -113,6 +113,7 @@ class WarmPool:
                     warm.ready.append(found)
                     raise
                 self.known.discard(found.container_id)
+                self._lacks.set()
                 continue  # it was removed
             except BaseException:  # perhaps it has the new name: the sweep decides
                 self.known.discard(found.container_id)
