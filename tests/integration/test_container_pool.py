@@ -139,7 +139,11 @@ async def test_those_of_a_dead_executor_are_removed_and_those_of_a_living_one_st
 
 async def test_doctor_shows_how_many_wait(bench: ContainerBench, docker_url: str) -> None:
     """And says of a warm image that it is not allowed."""
-    allowed = {"container_engine": docker_url, "container_images": ("localhost/*",), "container_warm": (f"{BUSY}=2",)}
+    allowed: dict[str, Any] = {
+        "container_engine": docker_url,
+        "container_images": ("localhost/*",),
+        "container_warm": (f"{BUSY}=2",),
+    }
     found = await container_finding(Settings(**allowed))
     assert "warm: 2 of 2 localhost/busy:1" in found.detail, found
     found = await container_finding(Settings(**{**allowed, "container_warm": ("python:3.12=1",)}))

@@ -14,7 +14,7 @@ class WarmContainerMetrics:
         self._ready = ready
 
     def warm_container(self, event: str) -> None:
-        """One was `made`, `taken` by an attempt or `removed` unused; or an attempt found none of its shape, `missed`."""
+        """One was `made`, `taken` by an attempt or `removed` unused; or an attempt found none, `missed`."""
         self._events.labels(event).inc()
 
     def warm_containers(self, ready: int) -> None:
