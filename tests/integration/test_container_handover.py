@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tests.support.containers import BUSY, PYTHON, ContainerBench, started_bench
 from tests.support.waiting import eventually
+from tickwise.adapters.runner.container.engine import ContainerInput
 from tickwise.adapters.runner.settings import ArtefactLimits
 from tickwise.documents.artefacts import artefact_key, index_key, read_index
 from tickwise.ports.runner import Assignment, RenewingRunner, Verdict
@@ -93,6 +94,17 @@ async def test_a_secret_is_a_variable_by_the_shell_of_the_image(bench: Container
     ending, log = await bench.busy(["env"], env={"not-a-name": "plain", "UID": "5"})
     assert Verdict.OK is ending.verdict, ending
     assert {"not-a-name=plain", "UID=5"} <= set(log.splitlines())
+
+
+@pytest.mark.parametrize("arrives", [0, 40], ids=["nothing", "a part"])
+async def test_a_start_that_does_not_arrive_is_no_success(
+    bench: ContainerBench, arrives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell that reads nothing ends well. The task did not begin: the run is given back, and costs no attempt."""
+    say = ContainerInput.say
+    monkeypatch.setattr(ContainerInput, "say", lambda self, script: say(self, script[:arrives]))
+    ending, log = await bench.run({"kind": "python", "source": "print('ran')"})
+    assert (Verdict.UNOFFERED, "engine_away") == (ending.verdict, ending.reason), (ending, log)
 
 
 async def test_an_identity_token_is_a_file_that_is_renewed(bench: ContainerBench) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.runner.container.causes import ContainerFault
 from tickwise.adapters.runner.container.handover import (
+    BEGUN,
     IDENTITY,
     LAUNCHER,
     PAYLOAD,
@@ -162,7 +163,7 @@ def _can_say_files(start: TaskStart) -> bool:
 def _script(
     start: TaskStart, variables: Mapping[str, bytes], files: Mapping[str, bytes], words: Sequence[str]
 ) -> bytes:
-    return start_script(variables, files, words, folder=WORK if start.folder == WORK else None)
+    return start_script(variables, {BEGUN: b"", **files}, words, folder=WORK if start.folder == WORK else None)
 
 
 def _check_hidden(start: TaskStart, prepared: PreparedImage) -> None:

@@ -9,7 +9,6 @@ engine keeps the log of a container until that is removed, and gives it again fr
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.container.engine import ContainerState, Engine, EngineAway, EngineRefused
@@ -52,7 +51,8 @@ class Following:
                 await self._follow()
                 await self._engine.wait(self._container)
                 # Docker's follower may miss what was written just before the end; the log itself has it.
-                _, state = await asyncio.gather(self._follow(until_now=True), self._engine.state(self._container))
+                await self._follow(until_now=True)
+                state = await self._engine.state(self._container)
                 if state is None or state.status in ENDED:
                     return ContainerEnd(state, self.was_away)
                 pause = FIRST_PAUSE_SECONDS

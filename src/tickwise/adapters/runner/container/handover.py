@@ -4,6 +4,7 @@
         start/task.py, task.sh  the script; with files that travel along, work/task.py
         start/launcher.py       notes the exception that ends a python task, if its job asks for that
         start/payload.json      a payload too large for a variable
+        start/begun             a start that was said to a shell has arrived
         start/identity_token    the identity token of the attempt
         start/secrets/0, 1, …   secrets that are files
         work/                   the task's own folder
@@ -33,6 +34,8 @@ SYMPTOMS: Final = f"{OUT}/symptoms"
 START: Final = f"{OWN_FOLDER}/start"
 LAUNCHER: Final = f"{START}/launcher.py"
 PAYLOAD: Final = f"{START}/payload.json"
+BEGUN: Final = f"{START}/begun"
+"""Made by a start that is said to a shell, before all else."""
 IDENTITY: Final = f"{START}/{TOKEN_FILE}"
 FOLDERS: Final = ("work", "out", "start")
 UNTOUCHED: Final = 86_400

@@ -13,6 +13,7 @@ Invariant: a container is given once. It has run nothing before, and holds nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections import Counter, deque
@@ -25,12 +26,12 @@ from tickwise.adapters.runner.container.composing import plain_config
 from tickwise.adapters.runner.container.engine import Engine, EngineAway, EngineRefused
 from tickwise.adapters.runner.container.images import Images
 from tickwise.adapters.runner.container.names import EXECUTOR, IMAGE, WARM_NAME
-from tickwise.adapters.runner.container.prepared import PreparedImages
+from tickwise.adapters.runner.container.prepared import PreparedImage, PreparedImages, is_image_missing
 from tickwise.adapters.runner.container.references import read_image
 from tickwise.adapters.runner.containers import WarmImages, WarmWatch
 from tickwise.ports.clock import Clock
 
-RETRY_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 30.0
 """After an image that could not be had, or an engine that was away."""
 _logger = logging.getLogger(__name__)
 
@@ -139,6 +140,14 @@ class WarmPool:
     async def _fill(self, image: str, warm: _WarmImage) -> None:
         facts = await self._images.image_for(image, "missing")
         prepared = await self._prepared.of(facts)
+        try:
+            await self._fill_of(image, warm, prepared)
+        except EngineRefused as refused:
+            if is_image_missing(refused):
+                self._prepared.forget(facts)
+            raise
+
+    async def _fill_of(self, image: str, warm: _WarmImage, prepared: PreparedImage) -> None:
         if not (prepared.has_folders and prepared.has_shell):
             _logger.warning("no warm containers of %s: it has no /bin/sh, or the engine cannot prepare it", image)
             return
@@ -161,7 +170,13 @@ class WarmPool:
     async def _made(self, image: str, shape: str, config: Mapping[str, Any]) -> WarmContainer:
         name = f"{WARM_NAME}.{self._labels[EXECUTOR]}.{next(self._numbers)}"
         labels = {**self._labels, IMAGE: image}
-        container = await self._engine.create(name, {**config, "Env": [], "Labels": labels})
+        making = asyncio.ensure_future(self._engine.create(name, {**config, "Env": [], "Labels": labels}))
+        try:
+            container = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            with contextlib.suppress(EngineAway, EngineRefused):
+                await self._engine.remove(await making)  # the engine makes it all the same
+            raise
         self.known.add(container)
         self._count("made")
         return WarmContainer(container, name, shape)
@@ -178,6 +193,9 @@ class WarmPool:
                     _logger.warning("a warm container is gone: %s", refused.message)
                     self.known.discard(first.container_id)
                     self._lacks.set()
+                except BaseException:
+                    warm.ready.append(first)
+                    raise
                 else:
                     warm.ready.append(first._replace(name=name))
                 return

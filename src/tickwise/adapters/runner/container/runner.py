@@ -17,9 +17,9 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from tickwise.adapters.runner.container.causes import ContainerFault, ending_of, is_engines_own, start_fault
@@ -32,10 +32,18 @@ from tickwise.adapters.runner.container.composing import (
     task_start,
     warm_handover_of,
 )
-from tickwise.adapters.runner.container.engine import CONFLICT, Engine, EngineAway, EngineFacts, EngineRefused
+from tickwise.adapters.runner.container.engine import (
+    CONFLICT,
+    ContainerState,
+    Engine,
+    EngineAway,
+    EngineFacts,
+    EngineRefused,
+)
 from tickwise.adapters.runner.container.following import ContainerEnd, Following
 from tickwise.adapters.runner.container.handover import (
     ARCHIVE_BYTES,
+    BEGUN,
     IDENTITY,
     RESULT,
     START,
@@ -73,6 +81,8 @@ SHUT_DOWN_SECONDS: Final = 3.0
 """An engine that has ended its containers is gone by then."""
 SHUT_DOWN_LOOK_SECONDS: Final = 0.1
 MAX_SYMPTOMS_BYTES: Final = 16 << 10
+UNREAD: Final = (0, 1, 2)
+"""The statuses of shells whose input was empty, or ended in the middle of a group."""
 SAY_SECONDS: Final = 10.0
 """The longest that a started container may take to read its start."""
 TIDY_SECONDS: Final = 600.0
@@ -89,6 +99,7 @@ class Made(NamedTuple):
     """The image exactly, with its digest."""
 
 
+_Answer = TypeVar("_Answer")
 _logger = logging.getLogger(__name__)
 
 
@@ -464,6 +475,8 @@ class ContainerRunner(SlotRunner):
         if state.error and not attempt.sink.kept_bytes and state.exit_code:
             fault = start_fault(500, state.error)
             return Ending(fault.verdict, attempt.started, ended, fault.reason, fault.error)
+        if made.handover.script is not None and await self._never_read(engine, made, state):
+            return self._given_back(ENGINE_AWAY, "the connection to its container broke before the task began")
         was_away = end.was_away or (is_engines_own(state, facts) and await self._goes_away(engine))
         ending = ending_of(attempt, state, facts, ended, was_away=was_away)
         if ending.verdict is Verdict.OK:
@@ -473,6 +486,24 @@ class ContainerRunner(SlotRunner):
             names = (noted or b"").decode(errors="replace").split()
             return ending._replace(symptoms=(*ending.symptoms, *names))
         return ending
+
+    async def _never_read(self, engine: Engine, made: Made, state: ContainerState) -> bool:
+        """Check whether the shell of a container ended because its start never arrived as a whole."""
+        return (
+            state.exit_code in UNREAD
+            and not state.memory_killed
+            and await self._patiently(lambda: engine.changed(made.container, BEGUN)) is None
+        )
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer | None:
+        """The answer of an engine that is waited for if it is away; None also at the end of this runner."""
+        while True:
+            try:
+                return await ask()
+            except EngineAway:
+                if self._closing:
+                    return None
+                await self._settings.clock.sleep(PING_SECONDS)
 
     async def _keep_files(self, attempt: Attempt, engine: Engine, made: Made) -> None:
         """Store the files that the task left in its work folder, and say so at the end of its output."""
@@ -500,14 +531,7 @@ class ContainerRunner(SlotRunner):
 
     async def _left(self, engine: Engine, container: str, path: str, most: int) -> bytes | None:
         """The begin of a file that the task has written; None: it wrote none. An engine that is away is waited for."""
-        while True:
-            try:
-                archive = await engine.file(container, path, most + ARCHIVE_BYTES)
-                break
-            except EngineAway:
-                if self._closing:
-                    return None
-                await self._settings.clock.sleep(PING_SECONDS)
+        archive = await self._patiently(lambda: engine.file(container, path, most + ARCHIVE_BYTES))
         if archive is None:
             return None
         file = unpacked(archive, most)

@@ -6,7 +6,8 @@ Values of secrets come this way alone: they are in no argument, in no file, and 
 container. A container of the warm pool gets its whole task so.
 
 Invariant: the script is one group in braces. A shell runs none of it before it has read the last brace, so a connection
-that breaks starts no half of a task.
+that breaks starts no half of a task. A shell that got nothing ends well, so each start makes a file: without it, the
+task never began.
 """
 
 from __future__ import annotations
