@@ -16,6 +16,7 @@ import os
 import statistics
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +33,8 @@ from tickwise.testing.contracts.runner import RunnerBlobs, Task
 RESULT: Final = Path(__file__).parent / "results/containers.json"
 ROUNDS: Final = 15
 PLACES: Final = 16
+TURNS: Final = 3
+WARM: Final = {BUSY: 16, PYTHON: 4}
 TASKS: Final[dict[str, Task]] = {
     "container": {"kind": "container", "image": BUSY, "command": ["true"]},
     "python": {"kind": "python", "source": "pass"},
@@ -58,43 +61,58 @@ def _bare(look: EngineLook, image: str, number: int) -> float:
     return _clock.monotonic() - begun
 
 
-async def _runner(folder: Path, url: str, runs: int, kind: str, warm: Mapping[str, int]) -> dict[str, Any]:
-    """The figures of a runner with so many warm containers, their names with `kind` before them."""
-    found: dict[str, Any] = {}
+async def _stage(folder: Path, url: str, warm: Mapping[str, int]) -> ScriptStage:
+    """A started runner with so many warm containers."""
     settings = container_settings(folder, RunnerBlobs(), policy(url, warm=warm), slots=PLACES)
     nothing = TASKS["container"]
     runner = IsolationRouter(settings)
     stage = ScriptStage(runner=runner, quick=nothing, lasting=nothing, failing=nothing, lives=lambda _: False)
     await stage.runner.start(stage.listener, stage.store_clock.now)
-    look = EngineLook(url)
-    for name, task in TASKS.items():
-        await _seconds(stage, task, 1)
-        taken = []
-        for _ in range(ROUNDS):
-            await eventually(lambda: len(look.all()) == sum(warm.values()), within_seconds=60, what="all wait")
-            taken.append(await _seconds(stage, task, 1))
-        taken.sort()
-        found[f"{kind}{name}"] = {"median": statistics.median(taken), "low": taken[0], "high": taken[-1]}
-    found[f"{kind}runs_per_second"] = runs / await _seconds(stage, TASKS["container"], runs)
-    await stage.runner.close()
-    return found
+    return stage
+
+
+def _bare_together(look: EngineLook, numbers: range) -> float:
+    begun = _clock.monotonic()
+    with ThreadPoolExecutor(PLACES) as threads:
+        for _ in threads.map(lambda number: _bare(look, BUSY, number), numbers):
+            pass
+    return _clock.monotonic() - begun
 
 
 async def _measure(runs: int) -> dict[str, Any]:
     found: dict[str, Any] = {"case": "containers", "unit": "s", "rounds": ROUNDS, "load_before": os.getloadavg()[0]}
+    taken: dict[str, list[float]] = defaultdict(list)
+    together: dict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
         async with Docker() as engine:
             await engine.load_images()
             look = EngineLook(engine.url)
-            for kind, warm in (("", {}), ("warm_", {BUSY: 16, PYTHON: 4})):
-                found |= await _runner(Path(folder), engine.url, runs, kind, warm)
-            bare = sorted([await asyncio.to_thread(_bare, look, BUSY, number) for number in range(ROUNDS)])
-            found["bare"] = {"median": statistics.median(bare), "low": bare[0], "high": bare[-1]}
-            begun = _clock.monotonic()
-            with ThreadPoolExecutor(PLACES) as threads:
-                for _ in threads.map(lambda number: _bare(look, BUSY, ROUNDS + number), range(runs)):
-                    pass
-            found["bare_per_second"] = runs / (_clock.monotonic() - begun)
+            stages = {
+                kind: await _stage(Path(folder, kind or "cold"), engine.url, warm)
+                for kind, warm in (("", {}), ("warm_", WARM))
+            }
+            for stage in stages.values():
+                for task in TASKS.values():
+                    await _seconds(stage, task, 1)
+            # In turns, for others may use the machine: each round meets the same load.
+            for number in range(ROUNDS):
+                for kind, stage in stages.items():
+                    for name, task in TASKS.items():
+                        await eventually(lambda: len(look.all()) == sum(WARM.values()), within_seconds=60, what="full")
+                        taken[f"{kind}{name}"].append(await _seconds(stage, task, 1))
+                taken["bare"].append(await asyncio.to_thread(_bare, look, BUSY, number))
+            part = runs // TURNS
+            for turn in range(TURNS):
+                for kind, stage in stages.items():
+                    await eventually(lambda: len(look.all()) == sum(WARM.values()), within_seconds=60, what="full")
+                    together[f"{kind}runs_per_second"] += await _seconds(stage, TASKS["container"], part)
+                numbers = range(ROUNDS + turn * part, ROUNDS + (turn + 1) * part)
+                together["bare_per_second"] += await asyncio.to_thread(_bare_together, look, numbers)
+            for stage in stages.values():
+                await stage.runner.close()
+    for name, seconds in taken.items():
+        found[name] = {"median": statistics.median(seconds), "low": min(seconds), "high": max(seconds)}
+    found |= {name: part * TURNS / seconds for name, seconds in together.items()}
     found["load_after"] = os.getloadavg()[0]
     found["images"] = [BUSY, PYTHON]
     return found
