@@ -244,6 +244,15 @@ async def docker_url() -> str:
         return await asyncio.to_thread(shared.url_of, "docker")
 
 
+@pytest_asyncio.fixture(scope="session")
+async def podman_url() -> str:
+    """The same of podman."""
+    if os.geteuid() and not os.environ.get(shared.GIVEN["podman"]):
+        pytest.skip("podman needs root here")
+    with more_time(INSTALL_SECONDS):
+        return await asyncio.to_thread(shared.url_of, "podman")
+
+
 @pytest.fixture(scope="module")
 def redis_url(redis_server_url: str) -> str:
     """An empty database of that Redis, for the tests of one module. FLUSHDB is fine there; FLUSHALL, never: who needs

@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
 
-from tests.support.containers import BUSY, PYTHON, EngineLook, ScriptStage, container_settings, policy
+from tests.support.containers import BUSY, PYTHON, ContainerBench, started_bench
 from tickwise.adapters.runner.container.handover import WORK
-from tickwise.adapters.runner.container.router import IsolationRouter
+from tickwise.adapters.runner.containers import CONTAINER_REASONS
+from tickwise.domain.retry import FAILURES
 from tickwise.domain.rules.confinement import Confinement, Isolation
-from tickwise.ports.runner import Ending, TaskLimits, Verdict
+from tickwise.ports.runner import TaskLimits, Verdict
 from tickwise.testing.contracts.runner import OUTPUT_BYTES, RunnerBlobs, Task, log_of
 
 DENIED = "sha256:" + "0" * 64
 WITH_NETWORK = Confinement(Isolation.CONTAINER, allow_network=True)
-
-
-class Bench:
-    """A started runner, and one run after the other."""
-
-    def __init__(self, stage: ScriptStage, blobs: RunnerBlobs, look: EngineLook) -> None:
-        self.stage = stage
-        self.blobs = blobs
-        self.look = look
-
-    async def run(self, task: Task, **changes: Any) -> tuple[Ending, str]:
-        """The end of a run of this task, and its log."""
-        [given] = self.stage.launch(task, **changes)
-        ending = await self.stage.listener.ending_of(given)
-        return ending, await log_of(self.blobs, given)
-
-    async def busy(
-        self, command: Any = None, /, *, changes: dict[str, Any] | None = None, **said: Any
-    ) -> tuple[Ending, str]:
-        """The same of a task of the kind container."""
-        task = {"kind": "container", "image": BUSY, **({} if command is None else {"command": command}), **said}
-        return await self.run(task, **(changes or {}))
 
 
 @pytest.fixture
@@ -56,76 +36,100 @@ def policies() -> dict[str, Any]:
 
 
 @pytest_asyncio.fixture
-async def bench(tmp_path: Path, blobs: RunnerBlobs, docker_url: str, policies: dict[str, Any]) -> AsyncIterator[Bench]:
+async def bench(
+    tmp_path: Path, blobs: RunnerBlobs, docker_url: str, policies: dict[str, Any]
+) -> AsyncIterator[ContainerBench]:
     tmp_path.chmod(0o777)
     said = {"mounts": (str(tmp_path / "shared"), f"{tmp_path}/read:ro"), **policies}
-    settings = container_settings(tmp_path, blobs, policy(docker_url, **said), slots=4)
-    look = EngineLook(docker_url)
-    nothing = {"kind": "shell", "argv": ["true"]}
-    stage = ScriptStage(
-        runner=IsolationRouter(settings), quick=nothing, lasting=nothing, failing=nothing, lives=look.lives
-    )
-    await stage.runner.start(stage.listener, stage.store_clock.now)
-    before = look.volumes()
-    yield Bench(stage, blobs, look)
-    await stage.runner.close()
-    assert [] == look.all()
-    assert before == look.volumes()
+    async with started_bench(tmp_path, blobs, docker_url, **said) as started:
+        yield started
 
 
 # ---------------------------------------------------------------------------------------------- causes
 
-CAUSES: dict[str, tuple[Task, str, Verdict, str]] = {
-    "status": ({"command": "exit 3"}, "exit_code", Verdict.FAILED, "exit status 3"),
-    "invalid input": ({"command": "exit 65"}, "exit_code", Verdict.INVALID, "exit status 65"),
-    "killed": ({"command": "kill -9 $$"}, "signal", Verdict.FAILED, "SIGKILL"),
-    "aborted": ({"command": "kill -6 $$"}, "signal", Verdict.FAILED, "SIGABRT"),
-    "no program": ({"command": ["/bin/nothing"]}, "command_missing", Verdict.INVALID, "/bin/nothing"),
-    "no program in the path": ({"command": ["nothing"]}, "command_missing", Verdict.INVALID, "nothing"),
-    "no entry point": ({"entrypoint": ["nothing"], "command": ["x"]}, "command_missing", Verdict.INVALID, "nothing"),
-    "not executable": ({"command": ["/bin/not-executable"]}, "command_not_executable", Verdict.INVALID, "denied"),
-    "a folder": ({"command": ["/bin"]}, "command_not_executable", Verdict.INVALID, "denied"),
-    "no user": ({"command": ["true"], "user": "nobody-here"}, "container_refused", Verdict.INVALID, "nobody-here"),
-    "no image": ({"image": "localhost/nothing:1", "pull": "never"}, "image_missing", Verdict.INVALID, "pull: never"),
-    "image elsewhere": ({"image": "python:3.12", "command": ["true"]}, "image_refused", Verdict.INVALID, "localhost/*"),
-    "registry away": (
-        {"image": "localhost:1/busy:1", "command": ["true"]}, "image_pull_failed", Verdict.FAILED, "refused",
+
+class Death(NamedTuple):
+    """One way in which an attempt ends before its time."""
+
+    task: Task
+    reason: str
+    verdict: Verdict
+    words: str
+    """In the sentence for people."""
+    changes: Mapping[str, Any] = MappingProxyType({})
+    """Of the attempt."""
+    act: str = ""
+    """Done to it while it runs: `stop`, or `remove` by somebody else."""
+
+
+FAILED, INVALID = Verdict.FAILED, Verdict.INVALID
+LASTS = {"command": "echo ready; exec sleep 600"}
+HUNGRY = {"command": "x=x; while :; do x=$x$x; done"}
+DEATHS: dict[str, Death] = {
+    "status": Death({"command": "exit 3"}, "exit_code", FAILED, "exit status 3"),
+    "invalid input": Death({"command": "exit 65"}, "exit_code", INVALID, "exit status 65"),
+    "killed": Death({"command": "kill -9 $$"}, "signal", FAILED, "SIGKILL"),
+    "aborted": Death({"command": "kill -6 $$"}, "signal", FAILED, "SIGABRT"),
+    "no program": Death({"command": ["/bin/nothing"]}, "command_missing", INVALID, "/bin/nothing"),
+    "no program in the path": Death({"command": ["nothing"]}, "command_missing", INVALID, "nothing"),
+    "no entry point": Death({"entrypoint": ["nothing"], "command": ["x"]}, "command_missing", INVALID, "nothing"),
+    "no program named": Death({}, "command_missing", INVALID, "names no program"),
+    "not executable": Death({"command": ["/bin/not-executable"]}, "command_not_executable", INVALID, "denied"),
+    "a folder": Death({"command": ["/bin"]}, "command_not_executable", INVALID, "denied"),
+    "no user": Death({"command": ["true"], "user": "nobody-here"}, "container_refused", INVALID, "nobody-here"),
+    "no image": Death({"image": "localhost/nothing:1", "pull": "never"}, "image_missing", INVALID, "pull: never"),
+    "image elsewhere": Death({"image": "python:3.12", "command": ["true"]}, "image_refused", INVALID, "localhost/*"),
+    "registry away": Death({"image": "localhost:1/busy:1", "command": "true"}, "image_pull_failed", FAILED, "refused"),
+    "other digest": Death(
+        {"image": f"{BUSY}@{DENIED}", "pull": "never"}, "image_digest_differs", INVALID, "sha256:000"
     ),
-    "other digest": (
-        {"image": f"{BUSY}@{DENIED}", "pull": "never"}, "image_digest_differs", Verdict.INVALID, "sha256:000",
+    "mount": Death(
+        {"mounts": [{"source": "/etc", "target": "/x"}], "command": ["true"]}, "mount_refused", INVALID, "/etc"
     ),
-    "mount": (
-        {"mounts": [{"source": "/etc", "target": "/x"}], "command": ["true"]}, "mount_refused", Verdict.INVALID, "/etc",
+    "memory": Death(
+        HUNGRY, "memory_limit", FAILED, "33554432", {"limits": TaskLimits(OUTPUT_BYTES, memory_bytes=32 << 20)}
     ),
+    "processor": Death(
+        {"command": "while :; do :; done"}, "cpu_limit", FAILED, "0.5 s",
+        {"limits": TaskLimits(OUTPUT_BYTES, cpu_seconds=0.5)},
+    ),
+    "output": Death({"command": "yes"}, "output_limit", FAILED, "10000", {"limits": TaskLimits(10_000)}),
+    "time": Death(LASTS, "timeout", FAILED, "0.5 s", {"timeout_seconds": 0.5}),
+    "result": Death({"command": 'echo no >"$TICKWISE_RESULT_FILE"'}, "result", FAILED, "JSON"),
+    "stopped": Death(LASTS, "cancelled", Verdict.CANCELLED, "", {}, "stop"),
+    "removed": Death(LASTS, "outcome_lost", Verdict.UNKNOWN, "somebody else", {}, "remove"),
 }  # fmt: skip
+"""Those by an engine that goes away are in test_container_outages, by an executor that dies in test_container_kills."""
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("name", DEATHS)
 @pytest.mark.parametrize("policies", [{"images": ("localhost/*", "localhost:1/*")}])
-async def test_an_end_names_its_cause(bench: Bench, name: str) -> None:
-    """Reason, whether a retry can help, and words that say what it was."""
-    task, reason, verdict, words = CAUSES[name]
-    ending, _ = await bench.busy(**task)
-    assert (verdict, reason) == (ending.verdict, ending.reason), ending
-    assert words in (ending.error or "")
+async def test_a_death_names_its_cause(bench: ContainerBench, name: str) -> None:
+    """Reason, whether a retry can help, words that say what it was; and it costs an attempt only where the task or its
+    limits were the cause."""
+    death = DEATHS[name]
+    [given] = bench.stage.launch({"kind": "container", "image": BUSY, **death.task}, **death.changes)
+    if death.act:
+        await bench.stage.until_lives(given)
+    if death.act == "stop":
+        bench.stage.runner.stop(given.run_id, grace_seconds=5.0)
+    elif death.act == "remove":
+        bench.look.ask("DELETE", f"/containers/{bench.look.container(given.run_id)['Id']}?force=1&v=1")
+    ending = await bench.stage.listener.ending_of(given)
+    assert (death.verdict, death.reason) == (ending.verdict, ending.reason), ending
+    assert death.words in (ending.error or "")
+    is_charged = ending.reason in {*FAILURES, *CONTAINER_REASONS}
+    assert is_charged == (death.verdict in (FAILED, INVALID))
+    if name == "output":
+        assert 10_000 == len(await log_of(bench.blobs, given))
 
 
-async def test_memory_processor_time_and_output_have_limits_of_their_own(bench: Bench) -> None:
-    """Each named, although all of them end in a kill."""
-    hungry = "x = []\nwhile True: x.append(bytearray(1 << 20))"
-    ending, _ = await bench.run(
-        {"kind": "python", "source": hungry}, limits=TaskLimits(OUTPUT_BYTES, memory_bytes=64 << 20)
-    )
-    assert (Verdict.FAILED, "memory_limit") == (ending.verdict, ending.reason), ending
-    ending, _ = await bench.busy(
-        "while :; do :; done", changes={"limits": TaskLimits(OUTPUT_BYTES, cpu_seconds=0.5), "timeout_seconds": 60.0}
-    )
-    assert (Verdict.FAILED, "cpu_limit") == (ending.verdict, ending.reason), ending
-    ending, log = await bench.busy("yes", changes={"limits": TaskLimits(10_000), "timeout_seconds": 60.0})
-    assert (Verdict.FAILED, "output_limit", 10_000) == (ending.verdict, ending.reason, len(log)), ending
+def test_twenty_deaths_have_a_cause_of_their_own() -> None:
+    """The table is that long."""
+    assert len(DEATHS) >= 20
 
 
-async def test_a_container_starts_no_more_processes_than_it_may(bench: Bench) -> None:
+async def test_a_container_starts_no_more_processes_than_it_may(bench: ContainerBench) -> None:
     """The kernel refuses the fork."""
     forks = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 5 & done"
     ending, log = await bench.busy(forks, changes={"limits": TaskLimits(OUTPUT_BYTES, processes=4)})
@@ -136,7 +140,7 @@ async def test_a_container_starts_no_more_processes_than_it_may(bench: Bench) ->
 # ---------------------------------------------------------------------------------------------- protocol
 
 
-async def test_a_script_has_the_protocol_of_a_process(bench: Bench) -> None:
+async def test_a_script_has_the_protocol_of_a_process(bench: ContainerBench) -> None:
     """Payload, facts of the attempt, key, trace, files beside it, a result; and nothing in an argument."""
     source = """\
 import json, os, sys, helper
@@ -162,7 +166,7 @@ json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
     assert expected == json.loads(ending.result or "null")
 
 
-async def test_a_large_payload_is_a_file(bench: Bench) -> None:
+async def test_a_large_payload_is_a_file(bench: ContainerBench) -> None:
     """Linux takes no such variable."""
     bench.stage.payload = {"text": "x" * 300_000}
     ending, log = await bench.busy('wc=$(cat "$TICKWISE_PAYLOAD_FILE" | od -c | tail -n 1); echo "$wc"')
@@ -170,7 +174,7 @@ async def test_a_large_payload_is_a_file(bench: Bench) -> None:
     assert int(log.strip(), 8) == len(json.dumps(bench.stage.payload))
 
 
-async def test_exceptions_have_names_and_large_results_are_refused(bench: Bench) -> None:
+async def test_exceptions_have_names_and_large_results_are_refused(bench: ContainerBench) -> None:
     """As of every script; a link is no result."""
     ending, _ = await bench.run(
         {"kind": "python", "source": "import decimal\n1 / decimal.Decimal(0)"}, names_errors=True
@@ -184,7 +188,7 @@ async def test_exceptions_have_names_and_large_results_are_refused(bench: Bench)
     assert (Verdict.OK, None) == (ending.verdict, ending.result)
 
 
-async def test_both_streams_are_kept_as_they_come(bench: Bench) -> None:
+async def test_both_streams_are_kept_as_they_come(bench: ContainerBench) -> None:
     """Bytes that are no text, long lines, and no line end; while the task runs."""
     [given] = bench.stage.launch({"kind": "python", "source": _SPEAK})
     ending = await bench.stage.listener.ending_of(given)
@@ -200,7 +204,7 @@ os.write(2, b"err"); os.write(1, b"x" * 100_000 + b"end")
 """
 
 
-async def test_a_script_with_packages_is_refused(bench: Bench) -> None:
+async def test_a_script_with_packages_is_refused(bench: ContainerBench) -> None:
     """They would not be there."""
     source = '# /// script\n# dependencies = ["requests"]\n# ///\nprint(1)\n'
     ending, _ = await bench.run({"kind": "python", "source": source})
@@ -211,7 +215,7 @@ async def test_a_script_with_packages_is_refused(bench: Bench) -> None:
 # ---------------------------------------------------------------------------------------------- walls
 
 
-async def test_a_container_has_walls(bench: Bench, tmp_path: Path) -> None:
+async def test_a_container_has_walls(bench: ContainerBench, tmp_path: Path) -> None:
     """A read-only system, a /tmp, no capabilities, no new privileges, seccomp, no network, no core files."""
     ending, log = await bench.busy(
         "touch /x 2>/dev/null || echo read-only; touch /tmp/x && echo tmp; id -u; ls /sys/class/net; "
@@ -225,7 +229,7 @@ async def test_a_container_has_walls(bench: Bench, tmp_path: Path) -> None:
     assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
 
 
-async def test_network_mounts_user_and_folder_are_given_on_request(bench: Bench, tmp_path: Path) -> None:
+async def test_network_mounts_user_and_folder_are_given_on_request(bench: ContainerBench, tmp_path: Path) -> None:
     """By the policy alone."""
     (tmp_path / "shared").mkdir()
     (tmp_path / "read").mkdir()
@@ -251,7 +255,7 @@ async def test_network_mounts_user_and_folder_are_given_on_request(bench: Bench,
 
 
 @pytest.mark.parametrize("policies", [{"images": ()}, {"images": ("localhost/python",)}, {"needs_digest": True}])
-async def test_an_image_must_be_allowed(bench: Bench) -> None:
+async def test_an_image_must_be_allowed(bench: ContainerBench) -> None:
     """By default none is."""
     ending, _ = await bench.busy(["true"])
     assert (Verdict.INVALID, "image_refused") == (ending.verdict, ending.reason)
@@ -259,7 +263,7 @@ async def test_an_image_must_be_allowed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("policies", [{"needs_digest": True}])
-async def test_an_image_is_taken_by_its_digest(bench: Bench) -> None:
+async def test_an_image_is_taken_by_its_digest(bench: ContainerBench) -> None:
     """That of the image itself, where it came from no registry."""
     own = json.loads(bench.look.ask("GET", f"/images/{BUSY}/json")[1])["Id"]
     ending, _ = await bench.busy(["true"], image=f"{BUSY}@{own}")

@@ -125,7 +125,7 @@ async def test_a_container_that_somebody_removes_leaves_an_unknown_outcome(site:
     stage = await site.stage()
     [given] = stage.launch(stage.lasting)
     await stage.until_lives(given)
-    site.look.ask("DELETE", f"/containers/tickwise-{given.run_id}?force=1")
+    site.look.ask("DELETE", f"/containers/{site.look.container(given.run_id)['Id']}?force=1&v=1")
     ending = await stage.listener.ending_of(given)
     assert Verdict.UNKNOWN is ending.verdict, ending
 

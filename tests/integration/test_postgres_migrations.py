@@ -120,8 +120,8 @@ def first_words(name: str) -> str:
         text = text.replace("true AS alive, namespaces", "true AS alive")
         text = "\n".join(line for line in text.splitlines() if "SELECT namespaces FROM me" not in line)
     if name == "finish":
-        text = re.sub(r"origin, cpu_seconds,[\s\S]*?\bwork_bytes,", "origin,", text)
-        text = re.sub(r"d\.origin, f\.cpu_seconds,[\s\S]*?f\.work_bytes,", "d.origin,", text)
+        text = re.sub(r"origin, cpu_seconds,[\s\S]*?\bwork_bytes, image,", "origin,", text)
+        text = re.sub(r"d\.origin, f\.cpu_seconds,[\s\S]*?f\.work_bytes, f\.image,", "d.origin,", text)
     # Nothing was stopped, and nobody followed runs.
     text = text.replace("FROM tickwise.stops_of_jobs", "FROM tickwise.holds WHERE false")
     text = re.sub(r"tickwise\.is_stopped\([^)]*\)", "false", text)

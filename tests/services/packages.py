@@ -40,6 +40,9 @@ PROGRAMS: Final = {
     "npm": "npm",
     "busybox": "busybox-static",
     "dockerd": "docker.io",
+    "podman": "podman",
+    "runc": "runc",
+    "catatonit": "catatonit",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

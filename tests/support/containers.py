@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
 from tests.support.runners import OWN_USER
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.runner.container.router import IsolationRouter
 from tickwise.adapters.runner.containers import ContainerPolicy
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.rules.confinement import Confinement, Isolation
 from tickwise.ports.blobs import Blobs
-from tickwise.ports.runner import Assignment
-from tickwise.testing.contracts.runner import RunnerStage, Task
+from tickwise.ports.runner import Assignment, Ending
+from tickwise.testing.contracts.runner import RunnerBlobs, RunnerStage, Task, log_of
 
 BUSY: Final = "localhost/busy:1"
 PYTHON: Final = "localhost/python:1"
@@ -45,7 +49,11 @@ class EngineLook:
 
     def container(self, run_id: UUID) -> Any:
         """The container of a run as the engine shows it; None: there is none."""
-        status, body = self.ask("GET", f"/containers/tickwise-{run_id}/json")
+        filters = quote(json.dumps({"name": [str(run_id)]}))
+        listed = json.loads(self.ask("GET", f"/containers/json?all=1&filters={filters}")[1])
+        if not listed:
+            return None
+        status, body = self.ask("GET", f"/containers/{listed[-1]['Id']}/json")
         return json.loads(body) if status == 200 else None
 
     def lives(self, run_id: UUID) -> bool:
@@ -54,7 +62,7 @@ class EngineLook:
             found = self.container(run_id)
             if found is None or not found["State"]["Running"]:
                 return False
-            return READY.encode() in self.ask("GET", f"/containers/tickwise-{run_id}/logs?stdout=1")[1]
+            return READY.encode() in self.ask("GET", f"/containers/{found['Id']}/logs?stdout=1")[1]
         except OSError:
             return False  # the engine is down
 
@@ -96,3 +104,45 @@ class ScriptStage(RunnerStage):
     def assign(self, task: Task, **changes: Any) -> Assignment:
         confined = Confinement(Isolation.CONTAINER, container_image=PYTHON)
         return super().assign(task, **{"confinement": confined, **changes})
+
+
+class ContainerBench:
+    """A started runner, and one run after the other."""
+
+    def __init__(self, stage: ScriptStage, blobs: RunnerBlobs, look: EngineLook) -> None:
+        self.stage = stage
+        self.blobs = blobs
+        self.look = look
+
+    async def run(self, task: Task, **changes: Any) -> tuple[Ending, str]:
+        """The end of a run of this task, and its log."""
+        [given] = self.stage.launch(task, **changes)
+        ending = await self.stage.listener.ending_of(given)
+        return ending, await log_of(self.blobs, given)
+
+    async def busy(
+        self, command: Any = None, /, *, changes: dict[str, Any] | None = None, **said: Any
+    ) -> tuple[Ending, str]:
+        """The same of a task of the kind container."""
+        task = {"kind": "container", "image": BUSY, **({} if command is None else {"command": command}), **said}
+        return await self.run(task, **(changes or {}))
+
+
+@contextlib.asynccontextmanager
+async def started_bench(
+    folder: Path, blobs: RunnerBlobs, url: str, *, settings: Mapping[str, Any] = MappingProxyType({}), **policies: Any
+) -> AsyncIterator[ContainerBench]:
+    """A bench of four places on an engine that others use too. It leaves no container and no volume there."""
+    look = EngineLook(url)
+    nothing = {"kind": "shell", "argv": ["true"]}
+    said = {"slots": 4, **settings}
+    runner = IsolationRouter(container_settings(folder, blobs, policy(url, **policies), **said))
+    stage = ScriptStage(runner=runner, quick=nothing, lasting=nothing, failing=nothing, lives=look.lives)
+    await stage.runner.start(stage.listener, stage.store_clock.now)
+    before = look.volumes()
+    try:
+        yield ContainerBench(stage, blobs, look)
+    finally:
+        await stage.runner.close()
+    assert [] == look.all()
+    assert before >= look.volumes()

@@ -95,6 +95,7 @@ FORMS = {
     "oidc_issuer": "https://sso.example.com",
     "oidc_roles": "dev=viewer",
     "second_factor": "required:admin",
+    "container_warm": "python:3.12=2,ghcr.io/acme/etl:1=4",
 }
 """A value of settings that take no other text."""
 
@@ -109,6 +110,8 @@ def _another_value(setting: Setting, folder: Path) -> str:
         case "tuple[str, ...]":
             if setting.facts.networks:
                 return "10.0.0.0/8,127.0.0.1"
+            if setting.name in FORMS:
+                return FORMS[setting.name]
             return f"{KEY},{KEY}more" if setting.facts.shortest else "one,two"
         case "int":
             return str((setting.default or max(8, setting.facts.least or 0)) + 1)

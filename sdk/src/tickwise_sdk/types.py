@@ -289,6 +289,9 @@ class AttemptView(TypedDict):
     work_bytes: int | None
     """The most that was found in its work folder: while it ran if that is limited, else at its end; null: not looked
     at, or nothing was there."""
+    image: str | None
+    """The image of its container, exactly: `ghcr.io/acme/etl@sha256:…`, or `sha256:…` for one that came from no
+    registry; null: it ran in none."""
 
 
 class AuditCallerView(TypedDict):

@@ -283,6 +283,9 @@ class AttemptView(msgspec.Struct, kw_only=True):
     work_bytes: int | None
     """The most that was found in its work folder: while it ran if that is limited, else at its end; null: not looked
     at, or nothing was there."""
+    image: str | None
+    """The image of its container, exactly: `ghcr.io/acme/etl@sha256:…`, or `sha256:…` for one that came from no
+    registry; null: it ran in none."""
 
 
 class CancelView(msgspec.Struct, kw_only=True):
@@ -493,6 +496,7 @@ def attempt_view(run: UUID, row: AttemptRow) -> AttemptView:
         written_bytes=row.written_bytes,
         network_bytes=row.network_bytes,
         work_bytes=row.work_bytes,
+        image=row.image,
     )
 
 

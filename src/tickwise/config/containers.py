@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickwise.config.facts import declared_field
+from tickwise.domain.errors import Invalid
+
+MAX_WARM: Final = 100
+"""Warm containers of one image."""
+_WARM: Final = re.compile(r"([^\s=]{1,500})=([0-9]{1,3})")
+
+
+def read_warm(texts: Iterable[str]) -> dict[str, int]:
+    """`python:3.12-slim=2` as the number of warm containers by image. Raises `Invalid`."""
+    found: dict[str, int] = {}
+    for text in texts:
+        match = _WARM.fullmatch(text.strip())
+        if match is None or not 1 <= int(match[2]) <= MAX_WARM:
+            raise Invalid(f"{text[:80]!r}: write IMAGE=N, such as python:3.12-slim=2; N is from 1 to {MAX_WARM}")
+        if match[1] in found:
+            raise Invalid(f"{match[1]!r} stands there twice; name each image once")
+        found[match[1]] = int(match[2])
+    return found
 
 
 def _setting(default: Any, meaning: str, **facts: Any) -> Any:
@@ -52,6 +72,13 @@ class ContainerSettings:
         "The longest that the pull of one image may take; then the attempt fails with the reason `image_pull_failed`.",
         least=1,
         most=86_400,
+    )
+    container_warm: tuple[str, ...] = _setting(
+        (),
+        "Containers that are made before a task needs one, by image: `python:3.12-slim=2,ghcr.io/acme/etl:1=4`. Write "
+        "each image as its tasks do. The image needs a `/bin/sh`.",
+        check=read_warm,
+        form=f"IMAGE=N, N from 1 to {MAX_WARM}",
     )
     container_processes: int = _setting(
         512, "Most processes and threads of a container whose job sets no limit of its own.", least=1, most=1_000_000

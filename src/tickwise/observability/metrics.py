@@ -29,6 +29,7 @@ from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
+from tickwise.observability.warm_containers import WarmContainerMetrics
 from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import KindBacklog, StoreStats
 
@@ -68,6 +69,9 @@ class Metrics:
         self._hosts(registry)
         self._usage(registry)
         self._environments(registry)
+        events = Counter("tickwise_warm_containers", "Warm containers, by event.", ["event"], registry=registry)
+        ready = Gauge("tickwise_warm_containers_ready", "Warm containers that wait now.", registry=registry)
+        self.containers = WarmContainerMetrics(events, ready)
         self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}
@@ -104,10 +108,7 @@ class Metrics:
             "tickwise_runs_finished", "Runs that reached a final state, by that state.", ["state"], registry=registry
         )
         self._retries = Counter(
-            "tickwise_retries",
-            "Attempts that failed and will be repeated, by reason.",
-            ["reason"],
-            registry=registry,
+            "tickwise_retries", "Attempts that failed and will be repeated, by reason.", ["reason"], registry=registry
         )
         self._dead = Counter(
             "tickwise_dead_letters",
@@ -133,10 +134,9 @@ class Metrics:
     def _environments(self, registry: CollectorRegistry) -> None:
         """Declare the metrics of environments of scripts."""
         self._environments_reused = Counter(
-            "tickwise_environments_reused",
-            "Attempts of scripts that found the environment that they declare.",
+            "tickwise_environments_reused", "Attempts of scripts that found the environment that they declare.",
             registry=registry,
-        )
+        )  # fmt: skip
         self._environments_failed = Counter(
             "tickwise_environments_failed", "Builds of environments that failed, by reason.", ["reason"],
             registry=registry,
@@ -144,9 +144,8 @@ class Metrics:
         self._environment_builds = Histogram(
             "tickwise_environment_build_seconds",
             "Durations of the builds of environments that succeeded.",
-            buckets=DURATION_SECONDS,
-            registry=registry,
-        )
+            buckets=DURATION_SECONDS, registry=registry,
+        )  # fmt: skip
 
     def environment_reused(self) -> None:
         """A script found its environment."""

@@ -573,7 +573,7 @@ def _runner_configs(runtime: Runtime, *, lease_file: int | None = None) -> list[
             attempt_bytes=settings.artefacts_attempt_bytes,
         ),
         environments=UvEnvironments(environment_settings(settings), runtime.clock, runtime.metrics),
-        containers=container_policy(settings, runtime.store),
+        containers=container_policy(settings, runtime.store, runtime.metrics.containers),
     )
     function = FunctionRunner(runner_settings, workers=settings.function_workers, modules=settings.function_modules)
     own = [make(runner_settings) for make in RUNNERS]

@@ -51,6 +51,15 @@ def test_bytes_of_disk_network_and_work_folder_are_columns_of_the_wide_table(
     )  # fmt: skip
 
 
+def test_the_image_of_an_attempt_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its digest."""
+    image = f"ghcr.io/acme/etl@sha256:{'a' * 64}"
+    with serving(Reply(200, {**FOUND, "attempts": [{**ATTEMPT, "image": image}]})) as server:
+        asked = ["runs", "show", RUN, "--columns", "try,image", "--url", server.url, "--api-key", "k"]
+        assert 0 == main(asked)
+    assert ["1", image] == capsys.readouterr().out.strip().splitlines()[-1].split()
+
+
 def test_what_is_unusual_is_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Beside what is usual."""
     more = {"kind": "more", "runs_compared": 20}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 IMAGE_REFUSED: Final = "image_refused"
@@ -36,6 +36,22 @@ IsHeld = Callable[[str, UUID, int], Awaitable[bool]]
 """Namespace, run, token: check whether the store says that an executor holds this attempt. Raises `Unavailable`."""
 
 
+WarmImages = Mapping[str, int]
+"""The number of warm containers of each image, by the name that tasks use."""
+
+
+class WarmWatch(Protocol):
+    """Told about the warm containers of an executor."""
+
+    def warm_container(self, event: str) -> None:
+        """One was `made`, `taken` by an attempt or `removed` unused; or an attempt found none, `missed`."""
+        ...
+
+    def warm_containers(self, ready: int) -> None:
+        """So many are ready now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPolicy:
     """The engine of an executor, and the rules for containers there."""
@@ -57,5 +73,8 @@ class ContainerPolicy:
     pull_seconds: float = 600.0
     processes: int = 512
     """The most processes of a container whose job says nothing of them."""
+    warm: WarmImages = field(default_factory=dict)
+    """Containers that are made before a task needs one."""
+    warm_watch: WarmWatch | None = None
     is_held: IsHeld | None = None
     """None: containers of other executors are left alone."""

@@ -50,7 +50,7 @@ def variables_of(assignment: Assignment, folder: Path) -> dict[str, str]:
     variables: Mapping[str, str] = assignment.task.get("env", {})
     if not assignment.secrets:
         return dict(variables)
-    files = {text: str(folder / FOLDER / name) for name, text in _files(assignment)}
+    files = {text: str(folder / FOLDER / name) for name, text in secret_files(assignment)}
     values = {text: value.decode(errors="surrogateescape") for text, value in assignment.secrets.items()} | files
     return {name: values.get(text, text) for name, text in variables.items()}
 
@@ -61,14 +61,14 @@ def write_secret_files(assignment: Assignment, folder: Path) -> None:
         return
     place = folder / FOLDER
     place.mkdir(mode=0o700)
-    for name, text in _files(assignment):
+    for name, text in secret_files(assignment):
         file = place / name
         file.touch(mode=0o600, exist_ok=False)
         file.write_bytes(assignment.secrets[text])
         file.chmod(0o400)
 
 
-def _files(assignment: Assignment) -> Iterator[tuple[str, str]]:
+def secret_files(assignment: Assignment) -> Iterator[tuple[str, str]]:
     """The files of a task by name, and the reference of each."""
     texts = (text for text in assignment.secrets if text.startswith(f"{Injection.FILE}:"))
     return ((str(place), text) for place, text in enumerate(texts))

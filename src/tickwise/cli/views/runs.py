@@ -45,6 +45,7 @@ ATTEMPTS: Final = (
     TableColumn("CPU", 5),
     TableColumn("MEMORY", 6),
     *[TableColumn(name.partition("_")[0].upper(), is_wide=True) for name in MOVED],
+    TableColumn("IMAGE", is_wide=True),
     TableColumn("EXECUTOR", 7),
     TableColumn("ERROR", 4, 10),
 )
@@ -123,7 +124,8 @@ def attempts_table(session: Session, attempts: Sequence[Json], seen_at: float) -
             (str(each["attempt_number"]), each["status"], session.age(each.get("start_time"), seen_at=seen_at),
              took(session, each, seen_at), _measured(session.span, each.get("cpu_seconds")),
              _measured(moments.size, each.get("memory_bytes")),
-             *[_measured(moments.size, each.get(name)) for name in MOVED], str(each.get("executor_id") or ""),
+             *[_measured(moments.size, each.get(name)) for name in MOVED], str(each.get("image") or ""),
+             str(each.get("executor_id") or ""),
              cause_line(each.get("error_message") or each.get("reason")))
             for each in attempts
         ], empty="")  # fmt: skip

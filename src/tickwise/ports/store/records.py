@@ -36,6 +36,7 @@ class AttemptRow:
     written_bytes: int | None = None
     network_bytes: int | None = None
     work_bytes: int | None = None
+    image: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

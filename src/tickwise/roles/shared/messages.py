@@ -85,6 +85,8 @@ class OutcomeUsage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes from and to the network."""
     work_bytes: int | None = None
     """The most that it kept in its work folder."""
+    image: str | None = None
+    """The image of its container, with its digest."""
 
     @property
     def usage(self) -> ResourceUsage:

@@ -151,6 +151,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "explanation": explanation,
         "spans": waterfall(row, details.attempts, explanation, visit.now),
         "usage": {each.attempt: used for each in details.attempts if (used := _usage(each))},
+        "images": {each.attempt: each.image for each in details.attempts if each.image},
         "lateness": _first_lateness(details),
         "took": took(row),
         "anomalies": await visit.control.anomalies.of_run(visit.who, details),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.runner.container.engine import Engine, EngineAway, EngineRefused
-from tickwise.adapters.runner.containers import ContainerPolicy
+from tickwise.adapters.runner.container.names import IMAGE, WARM_NAME
+from tickwise.adapters.runner.container.references import is_allowed, read_image
+from tickwise.adapters.runner.containers import ContainerPolicy, WarmWatch
 from tickwise.config import Settings
+from tickwise.config.containers import read_warm
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import Store
@@ -16,8 +20,8 @@ from tickwise.wiring.findings import DoctorFinding
 HELD: Final = frozenset({RunState.DISPATCHED, RunState.RUNNING})
 
 
-def container_policy(settings: Settings, store: Store | None) -> ContainerPolicy | None:
-    """The policy of this executor; None: it has no engine. `store`: it is open."""
+def container_policy(settings: Settings, store: Store | None, watch: WarmWatch | None = None) -> ContainerPolicy | None:
+    """The policy of this executor; None: it has no engine. `store`: it is open; `watch`: is told of warm containers."""
     if settings.container_engine is None:
         return None
 
@@ -36,6 +40,8 @@ def container_policy(settings: Settings, store: Store | None) -> ContainerPolicy
         registry_file=settings.container_registry_file,
         pull_seconds=settings.container_pull_seconds,
         processes=settings.container_processes,
+        warm=read_warm(settings.container_warm),
+        warm_watch=watch,
         is_held=None if store is None else is_held,
     )
 
@@ -50,6 +56,7 @@ async def container_finding(settings: Settings) -> DoctorFinding:
         return DoctorFinding("containers", "error", wrong.detail, "set TICKWISE_CONTAINER_ENGINE, or unset it")
     try:
         facts = await engine.facts()
+        waiting = Counter(each.labels.get(IMAGE, "") for each in await engine.named(f"{WARM_NAME}."))
     except (EngineAway, EngineRefused) as away:
         return DoctorFinding(
             "containers", "error", f"the engine {settings.container_engine} does not answer: {away}",
@@ -61,11 +68,20 @@ async def container_finding(settings: Settings) -> DoctorFinding:
     held = ", ".join(name for name, is_there in limits.items() if is_there) or "nothing"
     restarts = "outlive" if facts.survives_restarts else "end with"
     text = f"engine {facts.version}; it limits {held}; containers {restarts} its restart"
+    warm = {read_image(name).pulled: most for name, most in read_warm(settings.container_warm).items()}
+    if warm:
+        text += "; warm: " + ", ".join(f"{waiting[name]} of {most} {name}" for name, most in warm.items())
     if not settings.container_images:
         return DoctorFinding(
             "containers", "warning", f"{text}; no image is allowed", "name images in TICKWISE_CONTAINER_IMAGES"
         )
     digests = ", each with its digest" if settings.container_digests == "required" else ""
+    foreign = [name for name in warm if not is_allowed(read_image(name), settings.container_images)]
+    if foreign:
+        advice = "name them in TICKWISE_CONTAINER_IMAGES too, or take them from TICKWISE_CONTAINER_WARM"
+        return DoctorFinding(
+            "containers", "warning", f"{text}; warm images that are not allowed: {', '.join(foreign)}", advice
+        )
     lacks = [name for name, is_there in limits.items() if not is_there]
     said = f"{text}; images: {', '.join(settings.container_images)}{digests}"
     if lacks:

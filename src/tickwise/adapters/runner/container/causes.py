@@ -27,7 +27,8 @@ FATAL_SIGNALS: Final = frozenset({
     signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS,
     signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM, signal.SIGSYS,
 })  # fmt: skip
-_INIT: Final = re.compile(r"\[FATAL tini|catatonit|docker-init|failed to exec pid1")
+_INIT: Final = re.compile(r"\[FATAL tini|catatonit|docker-init|failed to exec pid1|^/bin/sh: .*exec: ", re.MULTILINE)
+"""The words of an init, or of the shell that starts a task (`start_script`), about a program that it cannot execute."""
 _MISSING: Final = re.compile(
     r"executable file not found|no such file or directory.*(exec|unknown)|exec: .*no such file"
 )

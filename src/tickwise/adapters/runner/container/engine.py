@@ -10,6 +10,7 @@ and cannot tell the end of a log from a broken connection.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
@@ -20,6 +21,7 @@ from tickwise.domain.errors import Misconfigured
 
 if TYPE_CHECKING:
     from aiodocker import Docker
+    from aiodocker.stream import Stream
     from aiohttp import ClientResponse
 
 NOT_CONNECTED: Final = 900
@@ -69,6 +71,7 @@ class ImageFacts(NamedTuple):
     user: str
     entrypoint: Sequence[str]
     command: Sequence[str]
+    labels: Mapping[str, str]
 
 
 class ContainerState(NamedTuple):
@@ -87,9 +90,10 @@ class ContainerState(NamedTuple):
 
 
 class FoundContainer(NamedTuple):
-    """A container, and its marks."""
+    """A container, its name and its marks."""
 
     container_id: str
+    name: str
     labels: Mapping[str, str]
 
 
@@ -132,7 +136,7 @@ class Engine:
 
     async def facts(self) -> EngineFacts:
         """Ask who it is. Raises `EngineAway`."""
-        info = await self._answer(self._docker.system.info())
+        info = await self.answer(self._docker.system.info())
         version = str(info.get("ServerVersion") or "")
         names = {str(each.get("Name", "")) for each in (await self._version()).get("Components") or ()}
         return EngineFacts(
@@ -145,14 +149,14 @@ class Engine:
         )
 
     async def _version(self) -> Mapping[str, Any]:
-        return await self._answer(self._docker.version())
+        return await self.answer(self._docker.version())
 
     # ------------------------------------------------------------------ images
 
     async def image(self, name: str) -> ImageFacts | None:
         """The image of this name or number; None: it is not there."""
         try:
-            found = await self._answer(self._docker.images.inspect(name))
+            found = await self.answer(self._docker.images.inspect(name))
         except EngineRefused as refused:
             if refused.status == NOT_FOUND:
                 return None
@@ -164,6 +168,7 @@ class Engine:
             user=str(config.get("User") or ""),
             entrypoint=config.get("Entrypoint") or (),
             command=config.get("Cmd") or (),
+            labels=config.get("Labels") or {},
         )
 
     async def pull(self, name: str, auth: Mapping[str, str] | None, seconds: float) -> None:
@@ -175,40 +180,56 @@ class Engine:
                 pass
 
         async with asyncio.timeout(seconds):
-            await self._answer(pulled())
+            await self.answer(pulled())
+
+    async def commit(self, container: str, name: str, labels: Mapping[str, str]) -> str:
+        """Make an image of a container that never ran, with this name and tag; its number."""
+        repository, _, tag = name.rpartition(":")
+        call = self._docker.containers.container(container).commit(
+            repository=repository, tag=tag, config={"Labels": dict(labels)}, pause=False
+        )
+        return str((await self.answer(call))["Id"])
+
+    async def remove_image(self, image_id: str) -> None:
+        """Remove an image, and not the one that it was made from. One in use stays, one that is gone is no fault."""
+        try:
+            await self.answer(self._docker.images.delete(image_id, noprune=True))
+        except EngineRefused as refused:
+            if refused.status not in (NOT_FOUND, CONFLICT):
+                raise
 
     # ------------------------------------------------------------------ containers
 
-    async def create(self, name: str, config: Mapping[str, Any]) -> str:
-        """Make a container; its number."""
-        made = await self._answer(self._docker.containers.create(dict(config), name=name))
+    async def create(self, name: str | None, config: Mapping[str, Any]) -> str:
+        """Make a container; its number. Without a name the engine gives it one."""
+        made = await self.answer(self._docker.containers.create(dict(config), name=name))
         return made.id
 
     async def put(self, container: str, folder: str, archive: bytes) -> None:
         """Unpack an archive into a folder of the container."""
         target = self._docker.containers.container(container)
-        await self._answer(target.put_archive(folder, archive))  # type: ignore[no-untyped-call]  # aiodocker has no types here
+        await self.answer(target.put_archive(folder, archive))  # type: ignore[no-untyped-call]  # aiodocker has no types here
 
     async def start(self, container: str) -> None:
         """Start it."""
-        await self._answer(self._docker.containers.container(container).start())
+        await self.answer(self._docker.containers.container(container).start())
 
     async def kill(self, container: str, signal: str) -> None:
         """Send it a signal. One that does not run is left alone."""
         try:
-            await self._answer(self._docker.containers.container(container).kill(signal=signal))
+            await self.answer(self._docker.containers.container(container).kill(signal=signal))
         except EngineRefused as refused:
-            if refused.status not in (NOT_FOUND, CONFLICT):
+            if refused.status not in (NOT_FOUND, CONFLICT) and "only kill running" not in refused.message:  # podman
                 raise
 
     async def wait(self, container: str) -> None:
         """Return when it does not run."""
-        await self._answer(self._docker.containers.container(container).wait(timeout=None))
+        await self.answer(self._docker.containers.container(container).wait(timeout=None))
 
     async def state(self, container: str) -> ContainerState | None:
         """Its state; None: it is not there."""
         try:
-            found = await self._answer(self._docker.containers.container(container).show())
+            found = await self.answer(self._docker.containers.container(container).show())
         except EngineRefused as refused:
             if refused.status == NOT_FOUND:
                 return None
@@ -221,30 +242,39 @@ class Engine:
             error=str(state.get("Error") or ""),
         )
 
-    async def found(self, container: str) -> FoundContainer | None:
-        """The container of a name; None: it is not there."""
-        try:
-            found = await self._answer(self._docker.containers.container(container).show())
-        except EngineRefused as refused:
-            if refused.status == NOT_FOUND:
-                return None
-            raise
-        return FoundContainer(str(found["Id"]), (found.get("Config") or {}).get("Labels") or {})
+    async def rename(self, container: str, name: str) -> None:
+        """Give it another name."""
+        await self.answer(self._docker.containers.container(container).rename(name))
+
+    async def attach_input(self, container: str) -> ContainerInput:
+        """A connection to its standard input, for one that was made with it. It may be started after that."""
+        stream = self._docker.containers.container(container).attach(stdin=True)
+        await self.answer(stream.__aenter__())
+        return ContainerInput(self, stream)
 
     async def remove(self, container: str) -> None:
         """Remove it with its own folders, killed if it runs. One that is not there is no fault."""
         try:
-            await self._answer(self._docker.containers.container(container).delete(force=True, v=True))
+            await self.answer(self._docker.containers.container(container).delete(force=True, v=True))
         except EngineRefused as refused:
             # 409: its removal is under way already.
             if refused.status not in (NOT_FOUND, CONFLICT):
                 raise
 
-    async def left(self, label: str) -> Sequence[FoundContainer]:
+    async def labelled(self, label: str) -> Sequence[FoundContainer]:
         """All containers with this label, `name=value`."""
-        filters = json.dumps({"label": [label]})
-        found = await self._answer(self._docker.containers.list(all=1, filters=filters))
-        return [FoundContainer(each.id, each["Labels"] or {}) for each in found]
+        return await self._listed({"label": [label]})
+
+    async def named(self, part: str) -> Sequence[FoundContainer]:
+        """All containers with this in their names."""
+        return await self._listed({"name": [part]})
+
+    async def _listed(self, filters: Mapping[str, Sequence[str]]) -> Sequence[FoundContainer]:
+        found = await self.answer(self._docker.containers.list(all=1, filters=json.dumps(filters)))
+        return [
+            FoundContainer(each.id, str((each["Names"] or [""])[0]).removeprefix("/"), each["Labels"] or {})
+            for each in found
+        ]
 
     async def cpu_seconds(self, container: str) -> float | None:
         """The processor time that it has used; None: it does not run."""
@@ -291,9 +321,27 @@ class Engine:
                 return None
             raise
 
+    async def changed(self, container: str, path: str) -> str | None:
+        """The time of the last change of a file or folder of the container, as the engine writes it; None: there is no
+        such file."""
+        try:
+            async with self._asked(f"containers/{container}/archive", {"path": path}, method="HEAD") as response:
+                said = json.loads(base64.b64decode(response.headers.get("X-Docker-Container-Path-Stat", "")))
+                return str(said["mtime"])
+        except EngineRefused as refused:
+            if refused.status == NOT_FOUND:
+                return None
+            raise
+
+    async def archive(self, container: str, path: str) -> AsyncIterator[bytes]:
+        """The pieces of the archive of a folder."""
+        async with self._asked(f"containers/{container}/archive", {"path": path}, is_long=True) as response:
+            while piece := await response.content.read(_READ_BYTES):
+                yield piece
+
     @contextlib.asynccontextmanager
     async def _asked(
-        self, path: str, params: Mapping[str, str], *, is_long: bool = False
+        self, path: str, params: Mapping[str, str], *, is_long: bool = False, method: str = "GET"
     ) -> AsyncIterator[ClientResponse]:
         if self._docker.api_version == "auto":
             await self._version()
@@ -305,14 +353,16 @@ class Engine:
         )
         timeout = self._aiohttp.ClientTimeout(total=None if is_long else CALL_SECONDS, sock_connect=10.0)
         try:
-            async with self._session.get(f"{base}/{version}/{quote(path)}", params=params, timeout=timeout) as response:
+            url = f"{base}/{version}/{quote(path)}"
+            async with self._session.request(method, url, params=params, timeout=timeout) as response:
                 if response.status >= 400:
                     raise EngineRefused(response.status, (await response.text())[:1_000])
                 yield response
         except (self._aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise EngineAway(_words(error)) from error
 
-    async def _answer(self, call: Awaitable[_Answer]) -> _Answer:
+    async def answer(self, call: Awaitable[_Answer]) -> _Answer:
+        """The answer to a call of the library, with our errors."""
         try:
             return await call
         except self._refusal as refused:
@@ -323,6 +373,26 @@ class Engine:
             raise EngineAway(f"{self.url} gave no answer in time") from late
         except (self._aiohttp.ClientError, OSError) as error:
             raise EngineAway(_words(error)) from error
+
+
+class ContainerInput:
+    """The standard input of one container."""
+
+    def __init__(self, engine: Engine, stream: Stream) -> None:
+        self._engine = engine
+        self._stream = stream
+
+    async def say(self, content: bytes) -> None:
+        """Write it, and end the input. A container that does not read lets this wait."""
+        try:
+            await self._engine.answer(self._stream.write_in(content))
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the input."""
+        with contextlib.suppress(OSError):
+            await self._stream.close()
 
 
 def _words(error: BaseException) -> str:

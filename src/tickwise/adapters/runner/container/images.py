@@ -16,7 +16,13 @@ from typing import Final
 
 from tickwise.adapters.runner.container.causes import ContainerFault
 from tickwise.adapters.runner.container.engine import Engine, EngineRefused, ImageFacts
-from tickwise.adapters.runner.container.references import DEFAULT_REGISTRY, ImageName, is_allowed, read_image
+from tickwise.adapters.runner.container.references import (
+    DEFAULT_REGISTRY,
+    PREPARED_NAME,
+    ImageName,
+    is_allowed,
+    read_image,
+)
 from tickwise.adapters.runner.containers import (
     IMAGE_DENIED,
     IMAGE_DIGEST_DIFFERS,
@@ -40,7 +46,7 @@ class Images:
 
     def __init__(self, engine: Engine, policy: ContainerPolicy) -> None:
         self._engine = engine
-        self._policy = policy
+        self.policy = policy
         self._pulling: dict[str, asyncio.Lock] = {}
 
     async def image_for(self, text: str, pull: str) -> ImageFacts:
@@ -54,30 +60,45 @@ class Images:
             async with self._pulling.setdefault(name.pulled, asyncio.Lock()):
                 found = None if pull == "always" else await self._found(name)
                 if found is None:
-                    await self._pull(name)
+                    await self._pulled(name)
             self._pulling.pop(name.pulled, None)
             found = await self._found(name)
         if found is not None:
             return found
-        other = None if name.tagged is None else await self._engine.image(name.tagged)
-        if other is not None and name.digest is not None:
-            raise ContainerFault(
-                IMAGE_DIGEST_DIFFERS,
-                f"the image {name.tagged} of the engine is {_digest_of(other)}, and not {name.digest}",
-            )
+        await self._refuse_other_digest(name)
         raise ContainerFault(
             IMAGE_MISSING, f"the engine has no image {text}, and its task says not to pull it (pull: never)"
         )
 
+    async def _pulled(self, name: ImageName) -> None:
+        """Pull it. Of a digest that its registry does not have, the cause may be that the name means another one."""
+        try:
+            await self._pull(name)
+        except ContainerFault as fault:
+            if fault.reason == IMAGE_MISSING:
+                await self._refuse_other_digest(name)
+            raise
+
+    async def _refuse_other_digest(self, name: ImageName) -> None:
+        """Raises `ContainerFault` if the engine has this name with another digest."""
+        other = None if name.tagged is None else await self._engine.image(name.tagged)
+        if other is not None and name.digest is not None:
+            raise ContainerFault(
+                IMAGE_DIGEST_DIFFERS,
+                f"the image {name.tagged} of the engine is {exact_image(name, other)}, and not {name.digest}",
+            )
+
     def refusal(self, name: ImageName) -> str | None:
         """The reason for which the policy does not allow the image; None: it does."""
         said = name.tagged or name.pulled
-        if not self._policy.images:
+        if name.repository_name == PREPARED_NAME:
+            return f"the image {said} is one that executors make for themselves: name the image that it was made of"
+        if not self.policy.images:
             return f"this executor allows no images, and so not {said}: name those in TICKWISE_CONTAINER_IMAGES"
-        if not is_allowed(name, self._policy.images):
-            allowed = ", ".join(self._policy.images)
+        if not is_allowed(name, self.policy.images):
+            allowed = ", ".join(self.policy.images)
             return f"this executor does not allow the image {said}; TICKWISE_CONTAINER_IMAGES allows {allowed}"
-        if self._policy.needs_digest and name.digest is None:
+        if self.policy.needs_digest and name.digest is None:
             return f"this executor wants the digest of each image (TICKWISE_CONTAINER_DIGESTS): write {said}@sha256:…"
         return None
 
@@ -99,7 +120,7 @@ class Images:
         return found is not None and found.image_id == image.image_id
 
     async def _pull(self, name: ImageName) -> None:
-        seconds = self._policy.pull_seconds
+        seconds = self.policy.pull_seconds
         try:
             await self._engine.pull(name.pulled, self._credentials(name.registry), seconds)
         except TimeoutError:
@@ -111,7 +132,7 @@ class Images:
 
     def _credentials(self, registry: str) -> Mapping[str, str] | None:
         """Of the file that the settings name; read at each pull, so that a new one counts at once."""
-        file = self._policy.registry_file
+        file = self.policy.registry_file
         if file is None:
             return None
         try:
@@ -133,8 +154,13 @@ class Images:
         return {"username": user, "password": password, "serveraddress": registry}
 
 
-def _digest_of(image: ImageFacts) -> str:
-    return image.digests[0].partition("@")[2] if image.digests else image.image_id
+def exact_image(name: ImageName, image: ImageFacts) -> str:
+    """The image with its digest in the registry that it is named by; its own number, if it came from none."""
+    for each in image.digests:
+        known = read_image(each)
+        if known.repository_name == name.repository_name:
+            return f"{known.repository_name}@{known.digest}"
+    return image.image_id
 
 
 def _pull_fault(name: ImageName, message: str) -> ContainerFault:

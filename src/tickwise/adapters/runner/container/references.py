@@ -18,6 +18,8 @@ from tickwise.domain.errors import Invalid
 DEFAULT_REGISTRY: Final = "docker.io"
 OFFICIAL: Final = "library/"
 MAX_IMAGE: Final = 500
+PREPARED_NAME: Final = "localhost/tickwise-prepared"
+"""The images that executors make for themselves. No task may name one."""
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?")
 _PART: Final = re.compile(r"[a-z0-9]+([._-]+[a-z0-9]+)*")
 _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")

@@ -34,14 +34,14 @@ FROM tickwise.runs_shown WHERE run_id = $1 AND namespace = $2
 -- Every attempt of a run: those that did not end it, and the one that did or that is under way. $1 run.
 SELECT attempt, token, executor, state, date_part('epoch', claimed) AS dispatched_at, date_part('epoch', started) AS started_at,
        date_part('epoch', ended) AS ended_at, reason, error, cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes,
-       network_bytes, work_bytes
+       network_bytes, work_bytes, image
 FROM tickwise.attempts WHERE run_id = $1
 UNION ALL
 SELECT attempt, token, executor, state, dispatched_at, started_at, ended_at, reason, error, h.cpu_seconds, h.memory_bytes, h.output_bytes,
-       h.read_bytes, h.written_bytes, h.network_bytes, h.work_bytes
+       h.read_bytes, h.written_bytes, h.network_bytes, h.work_bytes, h.image
 FROM tickwise.runs_shown r
 LEFT JOIN LATERAL (
-  SELECT cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes FROM tickwise.history h
+  SELECT cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes, image FROM tickwise.history h
   WHERE h.run_id = r.run_id OFFSET 0) h ON true
 WHERE r.run_id = $1 AND executor IS NOT NULL
 ORDER BY token

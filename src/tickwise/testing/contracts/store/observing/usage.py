@@ -16,7 +16,8 @@ from tickwise.testing.contracts.base import StoreContract
 from tickwise.testing.contracts.store.people.removals import TEAM, open_namespace
 from tickwise.testing.factories import Factory, outcome
 
-USAGE = ResourceUsage(1.25, 48_000_000, 1_024, 4_096, 8_192, 77, 1 << 33)
+IMAGE = f"ghcr.io/acme/etl@sha256:{'a' * 64}"
+USAGE = ResourceUsage(1.25, 48_000_000, 1_024, 4_096, 8_192, 77, 1 << 33, IMAGE)
 HOUR = 3_600.0
 
 
@@ -38,8 +39,15 @@ class UsageContract(StoreContract):
     async def test_usage_is_kept_with_the_last_attempt(self, store: Store, make: Factory) -> None:
         """All of it, a part of it, and none; up to the largest number."""
         executor = await self.register(store)
-        most = ResourceUsage(0.0, *[MAX_BYTES] * (len(USAGE) - 1))
-        for usage in (USAGE, ResourceUsage(output_bytes=0), ResourceUsage(work_bytes=5), most, None):
+        most = ResourceUsage(0.0, *[MAX_BYTES] * (len(USAGE) - 2))  # type: ignore[arg-type]  # all but the image are numbers
+        for usage in (
+            USAGE,
+            ResourceUsage(output_bytes=0),
+            ResourceUsage(work_bytes=5),
+            ResourceUsage(image=IMAGE),
+            most,
+            None,
+        ):
             run_id = await self.used(store, executor, make.job(), usage)
             [row] = await store.runs.attempts(run_id)
             assert usage_of(row) == (ResourceUsage() if usage is None else usage)

@@ -5,9 +5,9 @@
 -- NULL if there is none.
 WITH f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::text[],
-                       $10::float8[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
+                       $10::float8[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[])
     AS f(run_id, token, state, started, ended, reason, error, result, cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes,
-         network_bytes, work_bytes)
+         network_bytes, work_bytes, image)
 ),
 d AS (
   DELETE FROM tickwise.runs
@@ -18,12 +18,12 @@ d AS (
 h AS (
   INSERT INTO tickwise.history (due, nominal, queued, claimed, started, ended, executor, token, run_id, job_id, state, before, attempt,
                                 failures, crashes, trigger, namespace, reason, error, result, definition, origin, cpu_seconds, memory_bytes, output_bytes, read_bytes,
-                                written_bytes, network_bytes, work_bytes, cancel_asked, cancel_heard, cancel_error)
+                                written_bytes, network_bytes, work_bytes, image, cancel_asked, cancel_heard, cancel_error)
   SELECT d.due, d.nominal, d.queued, d.claimed, CASE WHEN f.started > 0 THEN to_timestamp(f.started) END, to_timestamp(f.ended),
          d.holder, f.token, d.run_id, d.job_id, f.state, d.before, d.attempt,
          d.failures + (f.state = {RunState.FAILED})::int, d.crashes, d.trigger, d.namespace,
          f.reason, f.error, f.result, d.definition, d.origin, f.cpu_seconds, f.memory_bytes, f.output_bytes, f.read_bytes, f.written_bytes,
-         f.network_bytes, f.work_bytes,
+         f.network_bytes, f.work_bytes, f.image,
          CASE f.state WHEN {RunState.CANCELLED} THEN (SELECT c.asked FROM tickwise.cancel_requests c
                                    WHERE c.run_id = d.run_id AND c.token = f.token AND c.kind = 'cancel' OFFSET 0) END,
          CASE f.state WHEN {RunState.CANCELLED} THEN (SELECT c.heard FROM tickwise.cancel_requests c

@@ -6,13 +6,13 @@
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 f AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::float8[], $6::float8[], $7::text[], $8::text[], $9::float8[],
-                       $10::float8[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])
+                       $10::float8[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[])
     AS f(run_id, token, target, began, ended, reason, error, retry_at, cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes,
-         network_bytes, work_bytes)
+         network_bytes, work_bytes, image)
 ),
 o AS MATERIALIZED (
   SELECT r.run_id, r.token, r.due, r.claimed, r.holder, r.attempt, r.namespace, CASE WHEN r.state = {RunState.RUNNING} THEN r.limit_key END AS freed, f.target, f.began, f.ended, f.reason, f.error, f.retry_at,
-         f.cpu_seconds, f.memory_bytes, f.output_bytes, f.read_bytes, f.written_bytes, f.network_bytes, f.work_bytes,
+         f.cpu_seconds, f.memory_bytes, f.output_bytes, f.read_bytes, f.written_bytes, f.network_bytes, f.work_bytes, f.image,
          f.target = {RunState.RETRYING} OR r.state = {RunState.RUNNING} AND f.began > 0 AS counts
   FROM (SELECT * FROM tickwise.runs WHERE run_id = ANY($2) AND holder = $1 FOR UPDATE) r
   JOIN f ON f.run_id = r.run_id AND f.token = r.token
@@ -35,9 +35,9 @@ noted AS MATERIALIZED (
 ),
 a AS (
   INSERT INTO tickwise.attempts (claimed, started, ended, token, executor, run_id, attempt, state, reason, error, cpu_seconds,
-                                 memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes)
+                                 memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes, image)
   SELECT claimed, CASE WHEN began > 0 THEN to_timestamp(began) END, to_timestamp(ended), token, holder, run_id, attempt, target,
-         reason, error, cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes
+         reason, error, cpu_seconds, memory_bytes, output_bytes, read_bytes, written_bytes, network_bytes, work_bytes, image
   FROM o WHERE counts
   ON CONFLICT DO NOTHING
 )
