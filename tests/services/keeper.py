@@ -1,4 +1,4 @@
-"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq|docker RUN`.
+"""Holds one server for a test run: `python -m tests.services.keeper kafka|redis|elasticmq|docker|kubernetes RUN`.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -17,6 +17,7 @@ from typing import Final
 from tests.services.docker import Docker
 from tests.services.elasticmq import ElasticMq
 from tests.services.kafka import Kafka
+from tests.services.kubernetes import Kubernetes
 from tests.services.redis import Redis
 from tests.services.server import Server
 from tests.services.shared import run_folder, run_lives
@@ -40,6 +41,8 @@ async def keep(name: str, run: str) -> None:
             server = Kafka(properties=PATIENT)
         case "docker":
             server = Docker()
+        case "kubernetes":
+            server = Kubernetes()
         case "elasticmq":
             server = ElasticMq()
         case _:

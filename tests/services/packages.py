@@ -39,6 +39,7 @@ PROGRAMS: Final = {
     "npm": "npm",
     "busybox": "busybox-static",
     "dockerd": "docker.io",
+    "go": "golang-go",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

@@ -46,7 +46,7 @@ class Images:
     async def image_for(self, text: str, pull: str) -> ImageFacts:
         """The image of this name. Raises `ContainerFault`, and what the engine raises."""
         name = read_image(text)
-        refused = self.refusal(name)
+        refused = image_refusal(name, self._policy)
         if refused is not None:
             raise ContainerFault(IMAGE_REFUSED, refused)
         found = None if pull == "always" else await self._found(name)
@@ -68,18 +68,6 @@ class Images:
         raise ContainerFault(
             IMAGE_MISSING, f"the engine has no image {text}, and its task says not to pull it (pull: never)"
         )
-
-    def refusal(self, name: ImageName) -> str | None:
-        """The reason for which the policy does not allow the image; None: it does."""
-        said = name.tagged or name.pulled
-        if not self._policy.images:
-            return f"this executor allows no images, and so not {said}: name those in TICKWISE_CONTAINER_IMAGES"
-        if not is_allowed(name, self._policy.images):
-            allowed = ", ".join(self._policy.images)
-            return f"this executor does not allow the image {said}; TICKWISE_CONTAINER_IMAGES allows {allowed}"
-        if self._policy.needs_digest and name.digest is None:
-            return f"this executor wants the digest of each image (TICKWISE_CONTAINER_DIGESTS): write {said}@sha256:…"
-        return None
 
     async def _found(self, name: ImageName) -> ImageFacts | None:
         """The image on the engine, with its digest if one is said."""
@@ -131,6 +119,19 @@ class Images:
         else:
             user, password = str(found.get("username", "")), str(found.get("password", ""))
         return {"username": user, "password": password, "serveraddress": registry}
+
+
+def image_refusal(name: ImageName, policy: ContainerPolicy) -> str | None:
+    """The reason for which the policy does not allow an image; None: it does."""
+    said = name.tagged or name.pulled
+    if not policy.images:
+        return f"this executor allows no images, and so not {said}: name those in TICKWISE_CONTAINER_IMAGES"
+    if not is_allowed(name, policy.images):
+        allowed = ", ".join(policy.images)
+        return f"this executor does not allow the image {said}; TICKWISE_CONTAINER_IMAGES allows {allowed}"
+    if policy.needs_digest and name.digest is None:
+        return f"this executor wants the digest of each image (TICKWISE_CONTAINER_DIGESTS): write {said}@sha256:…"
+    return None
 
 
 def _digest_of(image: ImageFacts) -> str:
