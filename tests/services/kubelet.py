@@ -28,6 +28,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import aiohttp
+import psutil
 from aiohttp import web
 
 from tests.services.kubernetes import TOKEN
@@ -213,6 +214,8 @@ class Kubelet:
         elif image not in self.holds:
             await self._run(here)
         await here.deleted.wait()
+        if here.process is None:
+            await self.report(here, {"phase": "Failed"})
         path = f"{self._path(here)}?gracePeriodSeconds=0"
         while True:
             with contextlib.suppress(aiohttp.ClientError, OSError):
@@ -271,8 +274,10 @@ class Kubelet:
     async def _end_when_asked(self, here: RunningPod) -> None:
         await here.deleted.wait()
         assert here.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            here.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(psutil.Error):
+            # bubblewrap waits in between, and passes nothing on.
+            walls = psutil.Process(here.process.pid)
+            (walls.children() or [walls])[0].terminate()
         waited = 0.0
         while waited < float(here.pod["metadata"].get("deletionGracePeriodSeconds") or 0):
             await asyncio.sleep(0.05)  # noqa: TID251  # a shorter grace may come meanwhile

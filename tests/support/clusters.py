@@ -14,6 +14,7 @@ from tests.services.kubernetes import TOKEN, kubeconfig
 from tests.support.runners import OWN_USER
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.container.kubernetes.runner import NETWORK_POLICY, KubernetesRunner
+from tickwise.adapters.runner.container.router import IsolationRouter
 from tickwise.adapters.runner.containers import AttemptFate, ContainerPolicy, KubernetesPolicy
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.rules.confinement import Confinement, Isolation
@@ -73,11 +74,12 @@ class ClusterSite:
         """What the store of the test says; held, unless the test says otherwise."""
         return self.fates.get((run_id, token), AttemptFate.HELD)
 
-    def settings(self, *, slots: int = 4, **changes: Any) -> RunnerSettings:
+    def settings(self, *, slots: int = 4, pull_seconds: float = 600.0, **changes: Any) -> RunnerSettings:
         """Those of an executor."""
         said = {"config": self.config, "template": self.template, "fate_of": self.fate_of, **changes}
         containers = ContainerPolicy(
             engine="kubernetes://", installation=self.installation, images=("localhost/*",),
+            pull_seconds=pull_seconds,
             kubernetes=KubernetesPolicy(**said),
         )  # fmt: skip
         return RunnerSettings(
@@ -85,10 +87,11 @@ class ClusterSite:
             kill_grace_seconds=0.5, run_tasks_as=OWN_USER, containers=containers,
         )  # fmt: skip
 
-    def make(self, **changes: Any) -> PodStage:
-        """An executor, not started."""
+    def make(self, *, routed: bool = False, **changes: Any) -> PodStage:
+        """An executor, not started. `routed`: it runs scripts, too."""
+        settings = self.settings(**changes)
         stage = PodStage(
-            runner=KubernetesRunner(self.settings(**changes)),
+            runner=IsolationRouter(settings) if routed else KubernetesRunner(settings),
             quick=busy(entrypoint=["true"]),
             lasting=busy(command="echo ready; exec sleep 600"),
             stubborn=busy(command="trap '' TERM; echo ready; while :; do sleep 0.2; done"),

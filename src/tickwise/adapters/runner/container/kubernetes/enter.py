@@ -20,7 +20,8 @@ SYMPTOMS_BYTES = 16 << 10
 def tell(name: str, file: str, most: int) -> None:
     """Write the content of a file, a byte more than `most` at the most."""
     try:
-        with open(file, "rb") as opened:
+        # A link is no result: it could name what the script did not write.
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
             content = opened.read(most + 1)
     except OSError:
         return

@@ -7,13 +7,13 @@ fi
 "$@" </dev/null &
 child=$!
 trap 'kill -TERM "$child" 2>/dev/null' TERM
-wait "$child"
+wait "$child" 2>/dev/null
 status=$?
 while kill -0 "$child" 2>/dev/null; do
-  wait "$child"
+  wait "$child" 2>/dev/null
   status=$?
 done
-if [ "$status" = 0 ] && [ -s /tickwise/out/result.json ]; then
+if [ "$status" = 0 ] && [ -s /tickwise/out/result.json ] && [ ! -L /tickwise/out/result.json ]; then
   mark=$(printf '\036tickwise-result')
   printf '\n'
   head -c "$((most + 1))" /tickwise/out/result.json | base64 | while read -r line; do
