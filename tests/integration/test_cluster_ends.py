@@ -18,8 +18,8 @@ from tests.support.clusters import BUSY, PYTHON, ClusterSite, PodStage, busy
 from tests.support.waiting import eventually
 from tickwise.adapters.runner.container.kubernetes import causes, following, runner
 from tickwise.domain.rules.confinement import Confinement, Isolation
-from tickwise.ports.runner import Ending, TaskLimits, Verdict
-from tickwise.testing.contracts.runner import OUTPUT_BYTES, RunnerBlobs, Task, log_of
+from tickwise.ports.runner import TaskLimits, Verdict
+from tickwise.testing.contracts.runner import OUTPUT_BYTES, Task, log_of
 
 OPEN = Confinement(Isolation.CONTAINER, allow_network=True, container_image=PYTHON)
 
@@ -74,7 +74,7 @@ PROGRAMS: dict[str, tuple[str, str, Verdict, str]] = {
 }
 PODS: dict[str, tuple[Mapping[str, Any], str, Verdict, str]] = {
     "own disk": (
-        {"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi."},
+        {"reason": "Evicted", "message": "Pod ephemeral local storage usage exceeds the total limit of containers 1G."},
         "disk_limit", Verdict.FAILED, "exceeds the total limit",
     ),
     "deadline": (
@@ -279,7 +279,8 @@ json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
     expected = {
         "RUN_ID": str(given.run_id), "ATTEMPT": "1", "IDEMPOTENCY_KEY": str(given.run_id), "FENCING_TOKEN": "7",
         "NAMESPACE": "default", "payload": {"a": "ü"}, "trace": trace, "argv": ["/tickwise/work/task.py"],
-        "helper": "h", "region": "eu", "literal": "$(HOME) $$ $x", "folder": True, "secret": 21, "file": 60, "token": 19,
+        "helper": "h", "region": "eu", "literal": "$(HOME) $$ $x", "folder": True, "secret": 21, "file": 60,
+        "token": 19,
     }  # fmt: skip
     assert expected == json.loads(ending.result or "null")
     assert "correct-horse" not in log

@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import uuid4
 
 import aiohttp
@@ -114,7 +114,7 @@ class Kubelet:
 
     # ------------------------------------------------------------------ its life
 
-    async def __aenter__(self) -> Kubelet:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {self.token}"}, connector=aiohttp.TCPConnector(ssl=False, limit=0)
         )
@@ -156,6 +156,10 @@ class Kubelet:
             if answer.status >= 400 and answer.status != 409:
                 raise aiohttp.ClientError(f"{method} {path}: {answer.status} {content!r}")
             return json.loads(content)
+
+    def authorise(self) -> None:
+        """Use its token from now on."""
+        self._session.headers["Authorization"] = f"Bearer {self.token}"
 
     async def _serve(self) -> None:
         key, certificate = self._folder / "key.pem", self._folder / "cert.pem"

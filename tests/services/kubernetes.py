@@ -1,7 +1,7 @@
 """A Kubernetes control plane: etcd, the API server, the controllers of Jobs, the scheduler. No node: see `kubelet`.
 
-Invariant: the API server may be killed and started as often as one likes; what it stores is etcd's, which stays. It asks
-nothing of the machine but its programs (`kubernetes_programs`).
+Invariant: the API server may be killed and started as often as one likes; what it stores is etcd's, which stays. It
+asks nothing of the machine but its programs (`kubernetes_programs`).
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "engine_away", "executor_left", "executor_lost",
         "isolation_missing", "lease_lost", "lease_over", "outcome_lost", "pod_disrupted", "pod_pending", "poison",
-        "retry_deadline", "revoked", "secrets_away", "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
+        "retry_deadline", "revoked", "secrets_away", "starter_lost", TOKEN_MISSING, "unknown_function",
+        "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(

@@ -37,10 +37,10 @@ ENDED_BY_KUBELET: Final = (BY_SIGNAL + signal.SIGTERM, BY_SIGNAL + signal.SIGKIL
 _PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError"})
 _CONFIGS: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _STARTS: Final = frozenset({"StartError", "ContainerCannotRun"})
-_DENIED: Final = re.compile(r"unauthorized|denied|authentication required|no basic auth credentials|forbidden", re.I)
-_MISSING: Final = re.compile(r"not found|manifest unknown|does not exist|name unknown|ErrImageNeverPull", re.I)
-_NO_PROGRAM: Final = re.compile(r"executable file not found|no such file or directory|not found in \$PATH", re.I)
-_NO_EXECUTION: Final = re.compile(r"permission denied|exec format error|is a directory", re.I)
+_DENIED: Final = re.compile(r"(?i)unauthorized|denied|authentication required|no basic auth credentials|forbidden")
+_MISSING: Final = re.compile(r"(?i)not found|manifest unknown|does not exist|name unknown|ErrImageNeverPull")
+_NO_PROGRAM: Final = re.compile(r"(?i)executable file not found|no such file or directory|not found in \$PATH")
+_NO_EXECUTION: Final = re.compile(r"(?i)permission denied|exec format error|is a directory")
 _WORDS: Final = {
     "PreemptionByScheduler": "preempted by a pod of a higher priority",
     "DeletionByTaintManager": "removed from a node that is not fit for it any more",
@@ -70,9 +70,8 @@ def pending_fault(
     if fault is not None or seconds < most:
         return fault
     sentence = pending_sentence(pod, events)
-    return ContainerFault(
-        POD_PENDING, f"its pod did not begin within {most:g} s: {sentence or 'nothing is known of it'}", Verdict.UNOFFERED
-    )  # fmt: skip
+    said = f"its pod did not begin within {most:g} s: {sentence or 'nothing is known of it'}"
+    return ContainerFault(POD_PENDING, said, Verdict.UNOFFERED)
 
 
 def _waiting(pod: Pod) -> Waiting | None:

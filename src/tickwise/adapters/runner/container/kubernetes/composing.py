@@ -24,8 +24,8 @@ from tickwise.adapters.runner.container.composing import PYTHON, SHELL, labels_o
 from tickwise.adapters.runner.container.handover import launcher_source
 from tickwise.adapters.runner.container.kind import OWN_FOLDER
 from tickwise.adapters.runner.container.kubernetes.entering import entry_source
-from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, overlaid
 from tickwise.adapters.runner.container.kubernetes.pods import TASK
+from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, overlaid
 from tickwise.adapters.runner.container.references import read_image
 from tickwise.adapters.runner.containers import CONTAINER_REFUSED, MOUNT_REFUSED, ContainerPolicy
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, attempt_environment

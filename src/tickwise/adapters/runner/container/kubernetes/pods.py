@@ -28,6 +28,11 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
     deletion_grace_period_seconds: int = 0
 
     @property
+    def version(self) -> int:
+        """Its place in the history of the cluster: later versions are greater (promised since v1.35, true before)."""
+        return int(self.resource_version or 0)
+
+    @property
     def deleted_at(self) -> float | None:
         """The instant at which its deletion was asked for, in whole seconds; None: it was not."""
         until = instant(self.deletion_timestamp)

@@ -19,9 +19,9 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from tickwise.adapters.runner.container.causes import ContainerFault
+from tickwise.adapters.runner.container.composing import RUN
 from tickwise.adapters.runner.container.images import image_refusal
 from tickwise.adapters.runner.container.kind import ContainerKind
 from tickwise.adapters.runner.container.kubernetes.causes import (
@@ -43,8 +43,8 @@ from tickwise.adapters.runner.container.kubernetes.composing import (
 )
 from tickwise.adapters.runner.container.kubernetes.fence import FencedJob, JobFence
 from tickwise.adapters.runner.container.kubernetes.following import LogFollower
-from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.pods import Pod, PodEvent
+from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.sweep import SWEEP_SECONDS, JobSweep
 from tickwise.adapters.runner.container.kubernetes.watch import PodWatch, TrackedPod
 from tickwise.adapters.runner.container.references import read_image
@@ -72,6 +72,8 @@ CUT_SECONDS: Final = 5.0
 POLICY_SECONDS: Final = 60.0
 """Between two looks at the network policy of a namespace."""
 MAX_NOTES: Final = 20
+NOTE_AFTER_SECONDS: Final = 1.0
+"""What a pod waits for shorter is not worth a line of its log."""
 NETWORK_POLICY: Final = "tickwise-no-network"
 _logger = logging.getLogger(__name__)
 
@@ -190,7 +192,8 @@ class KubernetesRunner(SlotRunner):
         tracked = self._watches[place.namespace].track(assignment.run_id)
         try:
             making = asyncio.get_running_loop().create_task(self._made(attempt, place, tracked))
-            await asyncio.wait({making, attempt.trouble}, return_when=asyncio.FIRST_COMPLETED)
+            signs: set[asyncio.Future[Any]] = {making, attempt.trouble}
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
             if not making.done():
                 making.cancel()
                 await asyncio.gather(making, return_exceptions=True)
@@ -232,7 +235,11 @@ class KubernetesRunner(SlotRunner):
                 )
             manifests = await self._manifests(assignment, place)
             job = await self._fence.obtain(place.namespace, manifests.job)
+            tracked.choose(job.uid)
             await self._hand_over(assignment, place, manifests, job)
+            if job.is_adopted:  # what the watch told of it came before we listened
+                for pod in (await self._cluster.pods(place.namespace, f"{RUN}={assignment.run_id}"))[0]:
+                    tracked.see(pod, is_gone=False)
         except ContainerFault as fault:
             return self._fault_end(fault, now)
         except (NotFound, Invalid) as refused:
@@ -319,10 +326,12 @@ class KubernetesRunner(SlotRunner):
         loop = asyncio.get_running_loop()
         end = loop.create_task(self._end_of(attempt, life, follower))
         try:
-            await asyncio.wait({end, attempt.trouble}, return_when=asyncio.FIRST_COMPLETED)
+            signs: set[asyncio.Future[Any]] = {end, attempt.trouble}
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
             if not end.done():
                 ending = loop.create_task(self._ended_early(attempt, life))
-                await asyncio.wait({end, ending}, return_when=asyncio.FIRST_COMPLETED)
+                signs = {end, ending}
+                await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
                 ending.cancel()
                 await asyncio.gather(ending, return_exceptions=True)
             if attempt.trouble.done() and not (end.done() and isinstance(end.result(), Ending)):
@@ -388,14 +397,15 @@ class KubernetesRunner(SlotRunner):
             seconds = clock.monotonic() - life.since
             if seconds >= EVENTS_AFTER_SECONDS and seconds - asked >= EVENTS_PAUSE_SECONDS:
                 asked, events = seconds, await self._events(attempt.assignment, life, pod)
-            sentence = pending_sentence(pod, events)
-            if sentence and sentence != said and notes < MAX_NOTES:
-                said, notes = sentence, notes + 1
-                attempt.sink.write(f"[its pod waits: {sentence[:1_000]}]\n".encode())
             fault = pending_fault(
                 pod, events, seconds, pull_seconds=self._policy.pull_seconds,
                 place_seconds=self._policy.kubernetes.pending_seconds,
             )  # fmt: skip
+            sentence = pending_sentence(pod, events)
+            is_worth = fault is not None or seconds >= NOTE_AFTER_SECONDS
+            if sentence and sentence != said and notes < MAX_NOTES and is_worth:
+                said, notes = sentence, notes + 1
+                attempt.sink.write(f"[its pod waits: {sentence[:1_000]}]\n".encode())
             # Without the API nothing is known of it: it may have begun.
             if fault is not None and self._away.get(life.place.namespace) is None:
                 return self._fault_end(fault, attempt.started)

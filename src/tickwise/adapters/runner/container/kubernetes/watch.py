@@ -25,6 +25,8 @@ from tickwise.ports.clock import Clock
 
 FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 5.0
+CONTROLLER: Final = "batch.kubernetes.io/controller-uid"
+"""The label of a pod with the number of its Job."""
 _logger = logging.getLogger(__name__)
 
 
@@ -33,26 +35,43 @@ class _Bookmark(msgspec.Struct, frozen=True):
 
 
 class TrackedPod:
-    """What is known of the pod of one run."""
+    """What is known of the pod of one run: of the one Job that is chosen, once that is made or adopted."""
 
     def __init__(self) -> None:
-        self.pod: Pod | None = None
-        """As it was last seen; None: it was not."""
-        self.is_gone = False
+        self._seen: dict[str, tuple[Pod, bool]] = {}
+        self._job = ""
         self.changed = asyncio.Event()
 
-    def see(self, pod: Pod, *, is_gone: bool) -> None:
-        """Note what was seen of it. Another pod of the run, younger or older, is not: a Job has one."""
-        if self.pod is not None and self.pod.metadata.uid != pod.metadata.uid:
-            return
-        self.pod, self.is_gone = pod, is_gone
+    @property
+    def pod(self) -> Pod | None:
+        """The pod, as it was last seen; None: it was not."""
+        found = self._seen.get(self._job)
+        return None if found is None else found[0]
+
+    @property
+    def is_gone(self) -> bool:
+        """Check whether it was there and is not any more."""
+        found = self._seen.get(self._job)
+        return found is not None and found[1]
+
+    def choose(self, job: str) -> None:
+        """Look at the pod of this Job, by its number; those of earlier ones are forgotten."""
+        self._job = job
+        self._seen = {key: seen for key, seen in self._seen.items() if key == job}
         self.changed.set()
 
-    def miss(self) -> None:
-        """Note that it is not there."""
-        if self.pod is not None and not self.is_gone:
-            self.is_gone = True
+    def see(self, pod: Pod, *, is_gone: bool) -> None:
+        """Note what was seen of a pod, unless it is older than what is known."""
+        job = pod.metadata.labels.get(CONTROLLER, "")
+        known = self._seen.get(job)
+        if known is None or known[0].metadata.version <= pod.metadata.version:
+            self._seen[job] = (pod, is_gone)
             self.changed.set()
+
+    def miss(self) -> None:
+        """Note that no pod of its run is there."""
+        self._seen = {key: (pod, True) for key, (pod, _) in self._seen.items()}
+        self.changed.set()
 
 
 class PodWatch:
