@@ -1,7 +1,8 @@
 """The programs of a Kubernetes control plane, built once: `python -m tests.services.kubernetes_programs`.
 
 They come from Go modules: no registry of images is asked, no binary is downloaded. The build takes 10 minutes of two
-cores and 3 GB of Go's cache; the programs, 370 MB, stay in the cache of the tests. Invariant: a program is there whole or not at all.
+cores and 3 GB of Go's cache; the programs, 370 MB, stay in the cache of the tests. Invariant: a program is there whole
+or not at all.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ A 401 may mean that a token was rotated: the credentials are read anew, and the 
 from __future__ import annotations
 
 import contextlib
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +43,9 @@ WATCH_SECONDS: Final = 290
 SILENT_SECONDS: Final = 330.0
 """A watch without a line for longer than its life is cut off somewhere on the way."""
 PAGE: Final = 500
+TLS_BUFFER_BYTES: Final = 16 << 10
+"""Of each connection of asyncio's in this process, from then on: one record of TLS. Its own 256 KiB are held, filled,
+for each pod whose log is followed: a quarter of a gigabyte for a thousand."""
 REREAD_SECONDS: Final = 5.0
 """Between two readings of the credentials."""
 SCHEME: Final = "kubernetes://"
@@ -132,6 +136,7 @@ class Cluster:
         ):  # fmt: skip
             known.api_key, known.refresh_api_key_hook = configuration.api_key, configuration.refresh_api_key_hook
             return
+        SSLProtocol.max_size = TLS_BUFFER_BYTES
         if self._client is not None:
             self._old.append(self._client)  # logs are being read through it
         self._client = library.client.ApiClient(configuration)

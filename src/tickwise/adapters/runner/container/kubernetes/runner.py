@@ -82,7 +82,8 @@ class _Life(NamedTuple):
     """What belongs to one attempt."""
 
     place: JobPlace
-    manifests: Composed
+    says_result: bool
+    """Its result comes in lines of its log."""
     tracked: TrackedPod
     job: FencedJob
     since: float
@@ -250,7 +251,7 @@ class KubernetesRunner(SlotRunner):
             error = f"the cluster refuses its Job: {refused.message}"
             verdict = Verdict.FAILED if refused.status == 403 else Verdict.INVALID
             return Ending(verdict, now, self._now(), CONTAINER_REFUSED, error)
-        return _Life(place, manifests, tracked, job, self._settings.clock.monotonic())
+        return _Life(place, manifests.says_result, tracked, job, self._settings.clock.monotonic())
 
     def _fault_end(self, fault: ContainerFault, started: float) -> Ending:
         asked = PENDING_AGAIN_SECONDS if fault.verdict is Verdict.UNOFFERED else None
@@ -463,7 +464,7 @@ class KubernetesRunner(SlotRunner):
 
     def _with_result(self, attempt: Attempt, life: _Life, end: PodEnd, follower: LogFollower, ending: Ending) -> Ending:
         most = self._settings.result_limit_bytes
-        if life.manifests.says_result:
+        if life.says_result:
             result = follower.results.found("result")
             return ending if result is None else ending_with(attempt, result, ending.ended, most=most)
         message = b"" if end.pod.end is None else end.pod.end.message.encode()
