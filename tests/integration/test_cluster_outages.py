@@ -14,7 +14,7 @@ from tests.services.kubelet import Kubelet
 from tests.services.kubernetes import TOKEN, Kubernetes
 from tests.support.clusters import ClusterSite, PodStage, busy
 from tests.support.waiting import eventually
-from tickwise.adapters.runner.container.kubernetes import fence, sweep
+from tickwise.adapters.runner.container.kubernetes import fence, following, sweep
 from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway
 from tickwise.adapters.runner.containers import AttemptFate
 from tickwise.domain.errors import StoreUnavailable
@@ -333,3 +333,19 @@ async def test_a_stop_ends_although_the_api_is_away(
     assert Verdict.CANCELLED is await stage.verdict_of(given)
     await own_server.start()
     await eventually(lambda: _none_left(own_site), within_seconds=40, what="nothing is left of it")
+
+
+# ---------------------------------------------------------------------------------------------- many logs
+
+
+async def test_a_log_without_a_connection_of_its_own_is_read_now_and_then(
+    site: ClusterSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the logs that an executor follows at once: whole, in order, and before the end of its attempt."""
+    monkeypatch.setattr(following.LogPlaces.__init__, "__defaults__", (1, 1))
+    stage = await site.stage()
+    given = stage.launch(*[busy(command=f'{COUNTS}; echo 3 >"$TICKWISE_RESULT_FILE"')] * 3)
+    for each in given:
+        ending = await stage.listener.ending_of(each)
+        assert (Verdict.OK, "3") == (ending.verdict, ending.result), ending
+        assert LINES == await _lines(site, each)

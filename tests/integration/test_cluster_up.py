@@ -80,10 +80,6 @@ async def test_the_pod_of_a_killed_executor_goes_on_in_the_next_one(tmp_path: Pa
         first = here.pod["metadata"]["labels"]["tickwise.token"]
         await eventually(is_adopted, within_seconds=90, what="the next executor has put its token on the Job")
         (here.folder / "out/go").touch()
-        shown = await eventually(
-            lambda: (found := _run(local))["status"] == "SUCCESS" and found,
-            within_seconds=60, what="the run has ended well",
-        )  # fmt: skip
-        assert 2 == shown["attempt"]
+        await eventually(lambda: _run(local)["status"] == "SUCCESS", within_seconds=60, what="the run has ended well")
         assert "ready 1\ndone\n" == local.tickwise("runs", "logs", run).out
     assert [f"tickwise-{run}"] == site.node.starts

@@ -10,6 +10,7 @@ file alone, and cuts that at 10 MiB.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Final
 
 from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway, ClusterRefused
@@ -23,6 +24,12 @@ MAX_PAUSE_SECONDS: Final = 2.0
 REST_SECONDS: Final = 20.0
 """The longest that the rest of a log is asked for, once the end of its pod is known and the API answers."""
 MAX_STAMP: Final = 64
+FOLLOWED: Final = 256
+"""Logs that one executor follows at once."""
+ASKED: Final = 16
+"""Further logs that it asks for at once."""
+MAX_LOOK_SECONDS: Final = 10.0
+"""Between two looks at a log that is not followed."""
 
 
 class StampedLines:
@@ -104,21 +111,34 @@ def _comparable(stamp: str) -> str:
     return f"{whole}.{rest:0<9}"
 
 
+class LogPlaces:
+    """The connections of one executor for logs. A log that is followed holds one, with some 100 kB of TLS; when there
+    are no more, logs are asked for now and then, with a pause that grows while nothing comes."""
+
+    def __init__(self, followed: int = FOLLOWED, asked: int = ASKED) -> None:
+        self.followed = asyncio.Semaphore(followed)
+        self.asked = asyncio.Semaphore(asked)
+
+
 class LogFollower:
     """Follows the log of one pod."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, namespace: str, tracked: TrackedPod, attempt: Attempt, *,
-        result_limit_bytes: int, grace_seconds: float,
+        self, cluster: Cluster, clock: Clock, namespace: str, tracked: TrackedPod, attempt: Attempt,
+        places: LogPlaces, *, result_limit_bytes: int, grace_seconds: float,
     ) -> None:  # fmt: skip
         self._cluster = cluster
         self._clock = clock
         self._namespace = namespace
         self._tracked = tracked
         self._attempt = attempt
+        self._places = places
         self._grace_seconds = grace_seconds
         self._lines = StampedLines()
         self._limit: asyncio.Timeout | None = None
+        self._over = asyncio.Event()
+        self._read_bytes = 0
+        self._look_seconds = 1.0
         self.results = ResultLines(result_limit_bytes)
         self.lost: str | None = None
         """The reason for which its end could not be read; None: all was."""
@@ -132,10 +152,14 @@ class LogFollower:
             is_over = pod.is_over or self._tracked.is_gone
             why, is_answer = "", True
             try:
-                await self._read(pod.metadata.name, follow=not is_over)
+                if is_over or not self._places.followed.locked():
+                    async with contextlib.nullcontext() if is_over else self._places.followed:
+                        await self._read(pod.metadata.name, follow=not is_over)
+                    pause = FIRST_PAUSE_SECONDS
+                else:
+                    await self._look(pod.metadata.name)
                 if is_over:
                     break
-                pause = FIRST_PAUSE_SECONDS
             except ClusterAway as away:
                 why, is_answer = str(away), away.is_answer
             except ClusterRefused as refused:
@@ -152,6 +176,21 @@ class LogFollower:
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
         self._write(self.results.end())
 
+    async def _look(self, name: str) -> None:
+        """Read what there is, and wait for a while, or until something is known of the pod."""
+        before = self._read_bytes
+        async with self._places.asked:
+            await self._read(name, follow=False)
+        is_quiet = self._read_bytes == before
+        self._look_seconds = min(2 * self._look_seconds, MAX_LOOK_SECONDS) if is_quiet else 1.0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._look_seconds):
+                await self._over.wait()
+
+    def over(self) -> None:
+        """Wait no longer between two looks: its pod has ended."""
+        self._over.set()
+
     def cut(self) -> None:
         """Follow no longer what does not end, for the pod has: read what there is."""
         if self._limit is not None:
@@ -165,7 +204,9 @@ class LogFollower:
                 async for piece in self._cluster.log(self._namespace, name, since=self._lines.since, follow=follow):
                     if trouble.done() and trouble.result() == "output_limit":
                         return
-                    self._write(self.results.feed(self._lines.feed(piece)))
+                    fresh = self._lines.feed(piece)
+                    self._read_bytes += len(fresh)
+                    self._write(self.results.feed(fresh))
                     await self._attempt.sink.room()
         except TimeoutError:
             return  # it was cut

@@ -42,7 +42,7 @@ from tickwise.adapters.runner.container.kubernetes.composing import (
     secret_manifest,
 )
 from tickwise.adapters.runner.container.kubernetes.fence import FencedJob, JobFence
-from tickwise.adapters.runner.container.kubernetes.following import LogFollower
+from tickwise.adapters.runner.container.kubernetes.following import LogFollower, LogPlaces
 from tickwise.adapters.runner.container.kubernetes.pods import Pod, PodEvent
 from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.sweep import SWEEP_SECONDS, JobSweep
@@ -106,6 +106,7 @@ class KubernetesRunner(SlotRunner):
         self._tasks: list[asyncio.Task[None]] = []
         self._handing: set[asyncio.Task[None]] = set()
         self._network_seen: dict[str, float] = {}
+        self._log_places = LogPlaces()
         self._executor = ""
         self._offered = (*self._labels, CONTAINER_LABEL)
         self._is_up = asyncio.Event()
@@ -321,7 +322,7 @@ class KubernetesRunner(SlotRunner):
     async def _seen_through(self, attempt: Attempt, life: _Life) -> Ending:
         """The end of an attempt whose Job is there."""
         follower = LogFollower(
-            self._cluster, self._settings.clock, life.place.namespace, life.tracked, attempt,
+            self._cluster, self._settings.clock, life.place.namespace, life.tracked, attempt, self._log_places,
             result_limit_bytes=self._settings.result_limit_bytes, grace_seconds=self._settings.kill_grace_seconds,
         )  # fmt: skip
         loop = asyncio.get_running_loop()
@@ -366,6 +367,7 @@ class KubernetesRunner(SlotRunner):
             while not (life.tracked.is_gone or (life.tracked.pod or pod).is_over):
                 await life.tracked.changed.wait()
                 life.tracked.changed.clear()
+            follower.over()
             await asyncio.wait({log}, timeout=CUT_SECONDS)
             follower.cut()
             await log
