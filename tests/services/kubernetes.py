@@ -86,7 +86,8 @@ class Controller(Server):
     async def prepare(self) -> Sequence[str]:
         return [
             str(folder() / self.name), f"--kubeconfig={self._config}", "--bind-address=127.0.0.1",
-            f"--secure-port={self.port}", "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000", f"--cert-dir={self.folder}/certs", *self._options,
+            f"--secure-port={self.port}", "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000",
+            f"--cert-dir={self.folder}/certs", *self._options,
         ]  # fmt: skip
 
     def answers(self) -> bool:

@@ -71,6 +71,8 @@ CUT_SECONDS: Final = 5.0
 """The longest that a log goes on after the end of its pod."""
 POLICY_SECONDS: Final = 60.0
 """Between two looks at the network policy of a namespace."""
+CREATED_AT_ONCE: Final = 64
+"""Jobs on their way to the API: a thousand at one instant would wait for its answers for longer than a call may."""
 MAX_NOTES: Final = 20
 NOTE_AFTER_SECONDS: Final = 1.0
 """What a pod waits for shorter is not worth a line of its log."""
@@ -107,6 +109,7 @@ class KubernetesRunner(SlotRunner):
         self._handing: set[asyncio.Task[None]] = set()
         self._network_seen: dict[str, float] = {}
         self._log_places = LogPlaces()
+        self._creating = asyncio.Semaphore(CREATED_AT_ONCE)
         self._executor = ""
         self._offered = (*self._labels, CONTAINER_LABEL)
         self._is_up = asyncio.Event()
@@ -236,7 +239,8 @@ class KubernetesRunner(SlotRunner):
                     "keeps its pod from it",
                 )
             manifests = await self._manifests(assignment, place)
-            job = await self._fence.obtain(place.namespace, manifests.job)
+            async with self._creating:
+                job = await self._fence.obtain(place.namespace, manifests.job)
             tracked.choose(job.uid)
             await self._hand_over(assignment, place, manifests, job)
             if job.is_adopted:  # what the watch told of it came before we listened
