@@ -15,7 +15,7 @@ from tests.services.kubernetes import TOKEN, Kubernetes
 from tests.support.clusters import ClusterSite, PodStage, busy
 from tests.support.waiting import eventually
 from tickwise.adapters.runner.container.kubernetes import fence, following, sweep
-from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway, JobCluster
 from tickwise.adapters.runner.containers import AttemptFate
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.runner import Assignment, Verdict
@@ -146,9 +146,9 @@ async def test_a_watch_that_is_too_old_lists_anew(site: ClusterSite, monkeypatch
     [given] = stage.launch(busy(command="echo ready; sleep 2; exit 7"))
     await stage.until_lives(given)
     lists, refused = watch.lists, []
-    plain = Cluster.watch
+    plain = JobCluster.watch
 
-    async def old(self: Cluster, namespace: str, selector: str, version: str) -> AsyncIterator[Any]:
+    async def old(self: JobCluster, namespace: str, selector: str, version: str) -> AsyncIterator[Any]:
         # A version of long ago, to the real API server; the second time, the true one.
         asked = version if refused else "1"
         try:
@@ -158,7 +158,7 @@ async def test_a_watch_that_is_too_old_lists_anew(site: ClusterSite, monkeypatch
             refused.append(error)
             raise
 
-    monkeypatch.setattr(Cluster, "watch", old)
+    monkeypatch.setattr(JobCluster, "watch", old)
     for task in runner._tasks:
         if "PodWatch.run" in repr(task):
             task.cancel()
@@ -268,7 +268,7 @@ async def test_a_dead_executor_that_left_no_secret_is_adopted(
 
     dying = await site.stage()
     with monkeypatch.context() as only:
-        only.setattr(Cluster, "create_secret", dies)
+        only.setattr(JobCluster, "create_secret", dies)
         only.setattr(fence.JobFence, "end_job", dies)
         [lost] = dying.launch(busy(command="echo ready; exit 7"))
         await dying.listener.ending_of(lost)

@@ -14,11 +14,11 @@ from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway
 from tickwise.adapters.runner.container.kubernetes.entering import ResultLines
 from tickwise.adapters.runner.container.kubernetes.following import StampedLines
 from tickwise.adapters.runner.container.kubernetes.pods import (
-    Condition,
     ContainerPhase,
     ContainerReport,
     Meta,
     Pod,
+    PodCondition,
     PodStatus,
     Terminated,
 )
@@ -153,7 +153,7 @@ def test_the_fate_of_an_attempt_is_what_the_store_has_on_record() -> None:
 
 def _pod(code: int | None, finished: str, *, target: str | None = None, deleted: str | None = None) -> PodEnd:
     end = None if code is None else Terminated(exit_code=code, finished_at=finished)
-    conditions = [] if target is None else [Condition("DisruptionTarget", "True", "X", "", target)]
+    conditions = [] if target is None else [PodCondition("DisruptionTarget", "True", "X", "", target)]
     status = PodStatus(
         conditions=conditions, container_statuses=[ContainerReport("task", ContainerPhase(terminated=end))]
     )

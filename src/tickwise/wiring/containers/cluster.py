@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway, ClusterRefused
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway, ClusterRefused, JobCluster
 from tickwise.adapters.runner.container.kubernetes.policy import JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.runner import NETWORK_POLICY
 from tickwise.config import Settings
@@ -41,7 +41,7 @@ async def cluster_finding(settings: Settings) -> DoctorFinding:
     try:
         places = JobPlaces(settings.kubernetes_namespaces)
         await asyncio.to_thread(read_template, settings.kubernetes_pod_template)
-        cluster = Cluster(settings.container_engine, settings.kubernetes_config, SystemClock())
+        cluster = JobCluster(settings.container_engine, settings.kubernetes_config, SystemClock())
     except Misconfigured as wrong:
         return DoctorFinding("containers", "error", wrong.detail, "mend it, or unset TICKWISE_CONTAINER_ENGINE")
     try:
@@ -84,7 +84,7 @@ def _with_doubts(text: str, full: Sequence[str], open_ones: Sequence[str]) -> Do
     return DoctorFinding("containers", "ok", text)
 
 
-async def lacking(cluster: Cluster, namespace: str) -> Sequence[str]:
+async def lacking(cluster: JobCluster, namespace: str) -> Sequence[str]:
     """What the credentials may not do there, of what the runner does."""
     found = []
     for group, resource, part, verbs in NEEDS:
@@ -101,7 +101,7 @@ async def lacking(cluster: Cluster, namespace: str) -> Sequence[str]:
     return found
 
 
-async def _full_quotas(cluster: Cluster, namespace: str) -> Sequence[str]:
+async def _full_quotas(cluster: JobCluster, namespace: str) -> Sequence[str]:
     """The quotas that are used up. Credentials that may not read them know of none."""
     try:
         content = await cluster.ask("GET", f"/api/v1/namespaces/{quote(namespace)}/resourcequotas")
@@ -116,7 +116,7 @@ async def _full_quotas(cluster: Cluster, namespace: str) -> Sequence[str]:
     return full
 
 
-async def _is_shut(cluster: Cluster, namespace: str) -> bool:
+async def _is_shut(cluster: JobCluster, namespace: str) -> bool:
     try:
         return await cluster.has_network_policy(namespace, NETWORK_POLICY)
     except ClusterRefused:

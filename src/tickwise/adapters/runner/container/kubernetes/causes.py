@@ -18,7 +18,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.container.causes import BY_SIGNAL, EXIT_INVALID, FATAL_SIGNALS, ContainerFault
-from tickwise.adapters.runner.container.kubernetes.pods import DISRUPTED, Pod, PodEvent, Terminated, Waiting, instant
+from tickwise.adapters.runner.container.kubernetes.pods import (
+    DISRUPTED,
+    Pod,
+    PodEvent,
+    Terminated,
+    WaitingContainer,
+    instant,
+)
 from tickwise.adapters.runner.containers import (
     COMMAND_MISSING,
     COMMAND_NOT_EXECUTABLE,
@@ -74,7 +81,7 @@ def pending_fault(
     return ContainerFault(POD_PENDING, said, Verdict.UNOFFERED)
 
 
-def _waiting(pod: Pod) -> Waiting | None:
+def _waiting(pod: Pod) -> WaitingContainer | None:
     """The first of its containers that waits for something other than its turn."""
     for each in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = each.state.waiting
@@ -83,7 +90,7 @@ def _waiting(pod: Pod) -> Waiting | None:
     return None
 
 
-def _waiting_fault(waiting: Waiting, seconds: float, most: float) -> ContainerFault | None:
+def _waiting_fault(waiting: WaitingContainer, seconds: float, most: float) -> ContainerFault | None:
     said = f"{waiting.reason}: {waiting.message.strip()[:700]}"
     if waiting.reason == "InvalidImageName":
         return ContainerFault(CONTAINER_REFUSED, f"the name of its image is none for this cluster: {said}")

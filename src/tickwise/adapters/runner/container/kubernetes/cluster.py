@@ -76,7 +76,7 @@ class ClusterRefused(Exception):
         self.message = message
 
 
-class Cluster:
+class JobCluster:
     """The client of one cluster. For one event loop."""
 
     def __init__(self, url: str, kubeconfig: Path | None, clock: Clock) -> None:

@@ -57,7 +57,7 @@ NAMESPACE_MARK: Final = "tickwise.io/namespace"
 _NUMBERS: Final = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
 
 
-class Composed(NamedTuple):
+class ComposedJob(NamedTuple):
     """The manifests of an attempt."""
 
     job: Mapping[str, Any]
@@ -80,7 +80,7 @@ def marks_of(assignment: Assignment, policy: ContainerPolicy, executor: str) -> 
     return marks | {NETWORK: "allowed" if allowed else "none"}
 
 
-class _Program(NamedTuple):
+class _PodProgram(NamedTuple):
     """What the container runs, and the files that it needs, by their keys in the Secret."""
 
     command: Sequence[str] | None
@@ -89,7 +89,7 @@ class _Program(NamedTuple):
     says_result: bool
 
 
-def _program(assignment: Assignment, text: TaskText, result_limit_bytes: int) -> _Program:
+def _program(assignment: Assignment, text: TaskText, result_limit_bytes: int) -> _PodProgram:
     task, most = assignment.task, str(result_limit_bytes)
     files = {"work.tar": packed(text.files)} if text.files else {}
     if text.source is not None:
@@ -107,15 +107,15 @@ def _program(assignment: Assignment, text: TaskText, result_limit_bytes: int) ->
             arguments += [f"{IN}/launcher", script, SYMPTOMS]
         else:
             arguments.append(script)
-        return _Program([python], arguments, files, says_result=True)
+        return _PodProgram([python], arguments, files, says_result=True)
     command = task.get("command")
     if isinstance(command, str):
         files |= {"task": f"{command}\n".encode(), "enter": entry_source("enter.sh")}
-        return _Program([SHELL], [f"{IN}/enter", most, SHELL, SCRIPT], files, says_result=True)
+        return _PodProgram([SHELL], [f"{IN}/enter", most, SHELL, SCRIPT], files, says_result=True)
     if "argv" in task:
         files["enter"] = entry_source("enter.sh")
-        return _Program([SHELL], [f"{IN}/enter", most, *task["argv"]], files, says_result=True)
-    return _Program(task.get("entrypoint"), command, files, says_result=False)
+        return _PodProgram([SHELL], [f"{IN}/enter", most, *task["argv"]], files, says_result=True)
+    return _PodProgram(task.get("entrypoint"), command, files, says_result=False)
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -139,7 +139,7 @@ def composed(
     passed: Mapping[str, str],
     template: Mapping[str, Any],
     result_limit_bytes: int,
-) -> Composed:
+) -> ComposedJob:
     """The manifests of an attempt. `passed`: variables of the executor that tasks may see. Raises `ContainerFault` for
     what no pod can have."""
     task = assignment.task
@@ -191,7 +191,7 @@ def composed(
         },
     }
     data = {key: base64.b64encode(value).decode() for key, value in kept.items()}
-    return Composed(job, data, program.says_result)
+    return ComposedJob(job, data, program.says_result)
 
 
 def secret_manifest(assignment: Assignment, data: Mapping[str, str], labels: Mapping[str, str], uid: str) -> Any:
@@ -282,7 +282,7 @@ def _of_attempt(assignment: Assignment, place: JobPlace, policy: ContainerPolicy
     return {"spec": spec}
 
 
-def _of_container(assignment: Assignment, program: _Program) -> Mapping[str, Any]:
+def _of_container(assignment: Assignment, program: _PodProgram) -> Mapping[str, Any]:
     task = assignment.task
     is_script = task["kind"] != "container"
     image = task["image"] if not is_script else assignment.confinement.container_image

@@ -23,8 +23,8 @@ from tickwise.adapters.runner.container.composing import EXECUTOR, RUN, TOKEN
 from tickwise.adapters.runner.container.kubernetes.cluster import (
     CONFLICT,
     NOT_FOUND,
-    Cluster,
     ClusterRefused,
+    JobCluster,
     job_path,
     pod_path,
 )
@@ -53,7 +53,7 @@ class FencedJob(NamedTuple):
 class JobFence:
     """The fence of one executor."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, executor: str, fate_of: FateOf | None) -> None:
+    def __init__(self, cluster: JobCluster, clock: Clock, executor: str, fate_of: FateOf | None) -> None:
         self._cluster = cluster
         self._clock = clock
         self._executor = executor

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from typing import Final
 
-from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway, ClusterRefused
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway, ClusterRefused, JobCluster
 from tickwise.adapters.runner.container.kubernetes.entering import ResultLines
 from tickwise.adapters.runner.container.kubernetes.watch import TrackedPod
 from tickwise.adapters.runner.slots import Attempt
@@ -120,11 +120,11 @@ class LogPlaces:
         self.asked = asyncio.Semaphore(asked)
 
 
-class LogFollower:
+class PodLogFollower:
     """Follows the log of one pod."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, namespace: str, tracked: TrackedPod, attempt: Attempt,
+        self, cluster: JobCluster, clock: Clock, namespace: str, tracked: TrackedPod, attempt: Attempt,
         places: LogPlaces, *, result_limit_bytes: int, grace_seconds: float,
     ) -> None:  # fmt: skip
         self._cluster = cluster

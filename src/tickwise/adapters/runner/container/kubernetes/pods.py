@@ -39,14 +39,14 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
         return None if until is None else until - self.deletion_grace_period_seconds
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingContainer(msgspec.Struct, frozen=True):
     """A container that waits."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(msgspec.Struct, rename="camel", frozen=True):
+class RunningContainer(msgspec.Struct, rename="camel", frozen=True):
     """A container that runs."""
 
     started_at: str | None = None
@@ -65,8 +65,8 @@ class Terminated(msgspec.Struct, rename="camel", frozen=True):
 class ContainerPhase(msgspec.Struct, frozen=True):
     """One of the three is there."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
+    waiting: WaitingContainer | None = None
+    running: RunningContainer | None = None
     terminated: Terminated | None = None
 
 
@@ -77,7 +77,7 @@ class ContainerReport(msgspec.Struct, rename="camel", frozen=True):
     state: ContainerPhase = ContainerPhase()
 
 
-class Condition(msgspec.Struct, rename="camel", frozen=True):
+class PodCondition(msgspec.Struct, rename="camel", frozen=True):
     """One condition of a pod."""
 
     type: str = ""
@@ -93,7 +93,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: Sequence[Condition] = ()
+    conditions: Sequence[PodCondition] = ()
     container_statuses: Sequence[ContainerReport] = ()
     init_container_statuses: Sequence[ContainerReport] = ()
 
@@ -137,7 +137,7 @@ class Pod(msgspec.Struct, frozen=True):
         """Check whether nothing of it runs: its task has ended, or the pod as a whole."""
         return self.end is not None or self.status.phase in ("Succeeded", "Failed")
 
-    def condition(self, name: str) -> Condition | None:
+    def condition(self, name: str) -> PodCondition | None:
         """A condition that is true of it, or of `PodScheduled` one that is false."""
         wanted = "False" if name == "PodScheduled" else "True"
         return next((each for each in self.status.conditions if each.type == name and each.status == wanted), None)

@@ -31,18 +31,18 @@ from tickwise.adapters.runner.container.kubernetes.causes import (
     pending_sentence,
     unbegun_end,
 )
-from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterAway, ClusterRefused
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway, ClusterRefused, JobCluster
 from tickwise.adapters.runner.container.kubernetes.composing import (
     MESSAGE_BYTES,
     TOKEN_KEY,
-    Composed,
+    ComposedJob,
     composed,
     marks_of,
     name_of,
     secret_manifest,
 )
 from tickwise.adapters.runner.container.kubernetes.fence import FencedJob, JobFence
-from tickwise.adapters.runner.container.kubernetes.following import LogFollower, LogPlaces
+from tickwise.adapters.runner.container.kubernetes.following import LogPlaces, PodLogFollower
 from tickwise.adapters.runner.container.kubernetes.pods import Pod, PodEvent
 from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.sweep import SWEEP_SECONDS, JobSweep
@@ -99,7 +99,7 @@ class KubernetesRunner(SlotRunner):
         super().__init__(settings, (ContainerKind(),))
         assert settings.containers is not None
         self._policy = settings.containers
-        self._cluster: Cluster
+        self._cluster: JobCluster
         self._fence: JobFence
         self._places: JobPlaces
         self._template: Any = {}
@@ -121,7 +121,7 @@ class KubernetesRunner(SlotRunner):
         self._executor = clock.random_bytes(10).hex()
         self._places = JobPlaces(policy.places)
         self._template = await asyncio.to_thread(read_template, policy.template)
-        self._cluster = Cluster(self._policy.engine, policy.config, clock)
+        self._cluster = JobCluster(self._policy.engine, policy.config, clock)
         self._fence = JobFence(self._cluster, clock, self._executor, policy.fate_of)
         self._tasks.append(asyncio.get_running_loop().create_task(self._begin()))
         with contextlib.suppress(TimeoutError):
@@ -275,7 +275,7 @@ class KubernetesRunner(SlotRunner):
             self._network_seen[namespace] = clock.monotonic()
         return True
 
-    async def _manifests(self, assignment: Assignment, place: JobPlace) -> Composed:
+    async def _manifests(self, assignment: Assignment, place: JobPlace) -> ComposedJob:
         task = assignment.task
         image = task["image"] if task["kind"] == "container" else assignment.confinement.container_image
         if not image:
@@ -290,7 +290,7 @@ class KubernetesRunner(SlotRunner):
             result_limit_bytes=self._settings.result_limit_bytes,
         )  # fmt: skip
 
-    async def _hand_over(self, assignment: Assignment, place: JobPlace, made: Composed, job: FencedJob) -> None:
+    async def _hand_over(self, assignment: Assignment, place: JobPlace, made: ComposedJob, job: FencedJob) -> None:
         """Make the Secret of a Job. One that was adopted has its own, or its executor died before it made that."""
         if not made.data:
             return
@@ -325,7 +325,7 @@ class KubernetesRunner(SlotRunner):
 
     async def _seen_through(self, attempt: Attempt, life: _Life) -> Ending:
         """The end of an attempt whose Job is there."""
-        follower = LogFollower(
+        follower = PodLogFollower(
             self._cluster, self._settings.clock, life.place.namespace, life.tracked, attempt, self._log_places,
             result_limit_bytes=self._settings.result_limit_bytes, grace_seconds=self._settings.kill_grace_seconds,
         )  # fmt: skip
@@ -351,7 +351,7 @@ class KubernetesRunner(SlotRunner):
             end.cancel()
             await asyncio.gather(end, return_exceptions=True)
 
-    async def _end_of(self, attempt: Attempt, life: _Life, follower: LogFollower) -> PodEnd | Ending:
+    async def _end_of(self, attempt: Attempt, life: _Life, follower: PodLogFollower) -> PodEnd | Ending:
         """The end of its pod, its log read; or of the attempt, if that never begins."""
         fault = await self._begun(attempt, life)
         if fault is not None:
@@ -453,7 +453,7 @@ class KubernetesRunner(SlotRunner):
 
     # ---------------------------------------------------------------------------------------- judge
 
-    def _judged(self, attempt: Attempt, life: _Life, end: PodEnd, follower: LogFollower) -> Ending:
+    def _judged(self, attempt: Attempt, life: _Life, end: PodEnd, follower: PodLogFollower) -> Ending:
         ended = self._now()
         if follower.lost is not None:
             attempt.sink.write(f"\n[the rest of its output could not be read: {follower.lost}]\n".encode())
@@ -468,7 +468,9 @@ class KubernetesRunner(SlotRunner):
             return ending._replace(symptoms=(*ending.symptoms, *names))
         return ending
 
-    def _with_result(self, attempt: Attempt, life: _Life, end: PodEnd, follower: LogFollower, ending: Ending) -> Ending:
+    def _with_result(
+        self, attempt: Attempt, life: _Life, end: PodEnd, follower: PodLogFollower, ending: Ending
+    ) -> Ending:
         most = self._settings.result_limit_bytes
         if life.says_result:
             result = follower.results.found("result")

@@ -18,7 +18,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.runner.container.composing import EXECUTOR, INSTALLATION, RUN, TOKEN
-from tickwise.adapters.runner.container.kubernetes.cluster import Cluster, ClusterRefused, job_path
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterRefused, JobCluster, job_path
 from tickwise.adapters.runner.container.kubernetes.pods import JobObject
 from tickwise.adapters.runner.containers import AttemptFate, ContainerPolicy
 from tickwise.domain.errors import Unavailable
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 class JobSweep:
     """The sweep of one executor."""
 
-    def __init__(self, cluster: Cluster, policy: ContainerPolicy, executor: str, clock: Clock) -> None:
+    def __init__(self, cluster: JobCluster, policy: ContainerPolicy, executor: str, clock: Clock) -> None:
         self._cluster = cluster
         self._policy = policy
         self._executor = executor

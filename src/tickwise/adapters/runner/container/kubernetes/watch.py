@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.runner.container.composing import INSTALLATION, RUN
-from tickwise.adapters.runner.container.kubernetes.cluster import GONE, Cluster, ClusterAway, ClusterRefused
+from tickwise.adapters.runner.container.kubernetes.cluster import GONE, ClusterAway, ClusterRefused, JobCluster
 from tickwise.adapters.runner.container.kubernetes.pods import ListMeta, Pod
 from tickwise.ports.clock import Clock
 
@@ -78,7 +78,7 @@ class PodWatch:
     """The watch of one namespace of Kubernetes."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, namespace: str, installation: str, told: Callable[[str | None], None]
+        self, cluster: JobCluster, clock: Clock, namespace: str, installation: str, told: Callable[[str | None], None]
     ) -> None:
         """`told`: is called with None when the cluster answers, else with the reason why it does not."""
         self._cluster = cluster
