@@ -198,7 +198,10 @@ async def test_a_pod_that_fits_nowhere_goes_back_with_the_words_of_the_scheduler
 
 async def test_a_full_quota_is_named(site: ClusterSite) -> None:
     """By an event of the Job alone: it gets no pod."""
-    quota = {"metadata": {"name": f"q-{site.installation[:8]}", "namespace": "full"}, "spec": {"hard": {"pods": "0"}}}
+    quota: dict[str, Any] = {
+        "metadata": {"name": f"q-{site.installation[:8]}", "namespace": "full"},
+        "spec": {"hard": {"pods": "0"}},
+    }
     await site.node.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "full"}})
     await site.node.ask("POST", "/api/v1/namespaces/full/resourcequotas", quota)
 

@@ -145,7 +145,8 @@ async def test_a_watch_that_is_too_old_lists_anew(site: ClusterSite, monkeypatch
     watch = runner._watches["default"]
     [given] = stage.launch(busy(command="echo ready; sleep 2; exit 7"))
     await stage.until_lives(given)
-    lists, refused = watch.lists, []
+    lists = watch.lists
+    refused: list[Exception] = []
     plain = JobCluster.watch
 
     async def old(self: JobCluster, namespace: str, selector: str, version: str) -> AsyncIterator[Any]:
