@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser test-containers test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check test-compose test-systemd sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser test-containers test-kubernetes test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check test-compose test-systemd sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -84,6 +84,10 @@ test-browser: setup  ## the pages in Debian's Chromium: journeys, keyboard, phon
 
 test-containers: setup  ## tasks in containers, every suite, on a Docker Engine from packages (TICKWISE_TEST_DOCKER=unix:///… for another, such as podman)
 	TICKWISE_TEST_WHOLE_CONTAINERS=1 $(PYTEST) tests/conformance/test_containers.py tests/integration/test_container_*.py
+
+test-kubernetes: setup  ## tasks in pods, on a control plane that Go builds once in ten minutes (TESTS=path for a part)
+	$(BIN)/python -m tests.services.kubernetes_programs
+	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/conformance/test_cluster_pods.py tests/integration/test_cluster_*.py)
 
 test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
 	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)
@@ -166,10 +170,10 @@ fuzz-api: setup  ## requests drawn from the description against a real API: noth
 
 lock: setup  ## resolve the requirements anew into requirements/*.txt (UPGRADE=1 takes newer versions)
 	$(UV_COMPILE) requirements/uv.in -o requirements/uv.txt
-	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra --extra dev -o requirements/dev.txt
+	$(UV_COMPILE) pyproject.toml --extra local --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra kubernetes --extra sqs --extra cassandra --extra dev -o requirements/dev.txt
 	$(UV_COMPILE) pyproject.toml --extra local -c requirements/dev.txt -o requirements/local.txt
 	$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/base.txt
-	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra sqs --extra cassandra -c requirements/dev.txt -o requirements/server.txt
+	$(UV_COMPILE) pyproject.toml --extra calendars --extra kafka --extra otel --extra redis --extra apprise --extra docker --extra kubernetes --extra sqs --extra cassandra -c requirements/dev.txt -o requirements/server.txt
 	$(UV_COMPILE) requirements/clients.in -o requirements/clients.txt
 	$(UV_COMPILE) requirements/audit.in -c requirements/dev.txt -o requirements/audit.txt
 	$(UV_COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt

@@ -25,7 +25,7 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from tests.services import packages, shared
+from tests.services import kubernetes_programs, packages, shared
 from tests.services.elasticmq import CREDENTIALS
 from tests.services.redis import DATABASES
 from tests.services.s3.server import S3
@@ -38,6 +38,9 @@ from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.skips"]
+
+# A control plane takes Go ten minutes to build. Where it is not there, these are left out; the header says so.
+collect_ignore_glob = [] if kubernetes_programs.built() else ["**/test_cluster_*.py"]
 
 # The gate draws the same examples each time, so it is red or green for the change and not for the day.
 # `pytest --hypothesis-profile explore` looks for new ones; a find prints the line that replays it.
@@ -101,7 +104,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     profile = config.getoption("--hypothesis-profile") or "gate"
     seed = config.getoption("--hypothesis-seed")
     server = "that of " + databases.VARIABLE if os.environ.get(databases.VARIABLE) else "embedded, one a process"
-    return [f"hypothesis: profile {profile}, seed {seed if seed is not None else 'fixed by it'}", f"postgres: {server}"]
+    kubernetes = "left out, test_cluster_*.py (make test-kubernetes builds it)" if collect_ignore_glob else "built"
+    return [
+        f"hypothesis: profile {profile}, seed {seed if seed is not None else 'fixed by it'}",
+        f"postgres: {server}",
+        f"kubernetes: {kubernetes}",
+    ]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -251,6 +259,14 @@ async def podman_url() -> str:
         pytest.skip("podman needs root here")
     with more_time(INSTALL_SECONDS):
         return await asyncio.to_thread(shared.url_of, "podman")
+
+
+@pytest_asyncio.fixture(scope="session")
+async def kubernetes_port() -> int:
+    """The port of the one Kubernetes API server of this run of the tests, which nobody restarts. It has no node: a test
+    brings its own (`tests.services.kubelet`), and sends its pods there."""
+    with more_time(INSTALL_SECONDS):
+        return int((await asyncio.to_thread(shared.url_of, "kubernetes")).rpartition(":")[2])
 
 
 @pytest.fixture(scope="module")

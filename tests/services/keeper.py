@@ -1,5 +1,5 @@
 """Holds one server for a test run: `python -m tests.services.keeper NAME RUN`, of kafka, redis, elasticmq, docker,
-podman, cassandra.
+podman, kubernetes, cassandra.
 
 It says the record as one line once the server answers, and ends with the run. A server that dies meanwhile is not
 started again: a test that kills one starts its own.
@@ -19,6 +19,7 @@ from tests.services.cassandra import Cassandra
 from tests.services.docker import Docker
 from tests.services.elasticmq import ElasticMq
 from tests.services.kafka import Kafka
+from tests.services.kubernetes import Kubernetes
 from tests.services.podman import Podman
 from tests.services.redis import Redis
 from tests.services.server import Server
@@ -45,6 +46,8 @@ async def keep(name: str, run: str) -> None:
             server = Docker()
         case "podman":
             server = Podman()
+        case "kubernetes":
+            server = Kubernetes()
         case "elasticmq":
             server = ElasticMq()
         case "cassandra":

@@ -43,6 +43,7 @@ PROGRAMS: Final = {
     "podman": "podman",
     "runc": "runc",
     "catatonit": "catatonit",
+    "go": "golang-go",
 }
 """Debian's package of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")

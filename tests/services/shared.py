@@ -27,9 +27,10 @@ from tests.support.local_up import ROOT
 GIVEN: Final = {
     "kafka": "TICKWISE_TEST_KAFKA", "redis": "TICKWISE_TEST_REDIS", "elasticmq": "TICKWISE_TEST_SQS",
     "docker": "TICKWISE_TEST_DOCKER", "podman": "TICKWISE_TEST_PODMAN", "cassandra": "TICKWISE_TEST_CASSANDRA",
+    "kubernetes": "TICKWISE_TEST_KUBERNETES",
 }  # fmt: skip
 """The variables that name a server to use instead: host:port, redis://host:port[/number], http://host:port,
-unix:///…/docker.sock, and cassandra://host:port."""
+unix:///…/docker.sock, cassandra://host:port, and the port of an API server of `tests.services.kubernetes`."""
 
 
 def run_id() -> str:

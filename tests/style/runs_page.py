@@ -96,6 +96,8 @@ REASONS = {
     "image_digest_differs": "The image of that name has another digest than the task names. There is no retry.",
     "image_missing": "The image is not in its registry; or the task says `pull: never`, and the engine does not have "
     "it. There is no retry.",
+    "pod_disrupted": "Its pod was evicted, preempted or deleted before it began, so the run went back unstarted.",
+    "pod_pending": "No node took its pod in time, or a quota was full, so the run went back unstarted.",
     "image_pull_failed": "The image could not be pulled: the registry is away or slow, or the engine's disk is full.",
     "image_refused": "The settings of the executor do not allow the image (`container_images`, `container_digests`). "
     "There is no retry.",

@@ -40,10 +40,11 @@ class ContainerSettings:
 
     container_engine: str | None = _setting(
         None,
-        "The container engine of this executor: `unix:///var/run/docker.sock`, or the same of podman. A caller with "
-        "the engine's socket owns the machine, so tasks never get it. Unset: this executor runs no tasks in "
-        "containers.",
-        schemes=("unix", "tcp"),
+        "The container engine of this executor: `unix:///var/run/docker.sock`, or the same of podman. "
+        "`kubernetes://`: the cluster that this executor is a pod of, else that of kubeconfig's current context; "
+        "`kubernetes://NAME`: that of another context. A caller with the engine's socket owns the machine, so tasks "
+        "never get it. Unset: this executor runs no tasks in containers.",
+        schemes=("unix", "tcp", "kubernetes"),
     )
     container_images: tuple[str, ...] = _setting(
         (),
@@ -82,4 +83,27 @@ class ContainerSettings:
     )
     container_processes: int = _setting(
         512, "Most processes and threads of a container whose job sets no limit of its own.", least=1, most=1_000_000
+    )
+    kubernetes_config: Path | None = _setting(
+        None,
+        "A kubeconfig, for `container_engine` with `kubernetes://`. Unset: the service account of the executor's pod, "
+        "or `KUBECONFIG`, or `~/.kube/config`.",
+    )
+    kubernetes_namespaces: tuple[str, ...] = _setting(
+        (),
+        "The namespaces of Kubernetes that pods run in, by the namespace of their jobs, each with a service account if "
+        "it has one: `acme=acme-jobs/runner`, `*=batch`. A job of a namespace that is not named is refused. Unset: all "
+        "in the namespace of the credentials.",
+    )
+    kubernetes_pod_template: Path | None = _setting(
+        None,
+        "A YAML file with `metadata` and `spec` of pods: node selectors, tolerations, pull secrets, volumes, sidecars. "
+        "It is laid over the defaults, and what a task says over it; lists of named things are merged by their names.",
+    )
+    kubernetes_pending_seconds: float = _setting(
+        300.0,
+        "How long a pod may wait for a node; then its run is given back with the reason `pod_pending`, for another "
+        "executor or another try.",
+        least=1,
+        most=86_400,
     )

@@ -49,8 +49,9 @@ STATUSES: Final = (100, 599)
 _NO_FAILURES: Final = frozenset(
     (
         "busy", "cancelled", CIRCUIT_OPEN, "end_lost", "engine_away", "executor_left", "executor_lost",
-        "isolation_missing", "lease_lost", "lease_over", "outcome_lost", "poison", "retry_deadline", "revoked",
-        "secrets_away", "starter_lost", TOKEN_MISSING, "unknown_function", "unknown_outcome",
+        "isolation_missing", "lease_lost", "lease_over", "outcome_lost", "pod_disrupted", "pod_pending", "poison",
+        "retry_deadline", "revoked", "secrets_away", "starter_lost", TOKEN_MISSING, "unknown_function",
+        "unknown_outcome",
     )
 )  # fmt: skip
 FAILURES: Final = frozenset(
@@ -122,6 +123,10 @@ ISOLATION_MISSING: Final = "isolation_missing"
 """The reason of a run that was given back before it began: its executor cannot confine it as its job says."""
 ENGINE_AWAY: Final = "engine_away"
 """The reason of a run that was given back before it began: the container engine of its executor does not answer."""
+POD_PENDING: Final = "pod_pending"
+"""The reason of a run that was given back before it began: no node took its pod in time, or a quota was full."""
+POD_DISRUPTED: Final = "pod_disrupted"
+"""The reason of a run that was given back before it began: its pod was evicted, preempted or deleted meanwhile."""
 RETRY_DEADLINE: Final = "retry_deadline"
 """The reason of a run that ended because its next attempt would have begun after its deadline: it waited too long for
 its turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
 from uuid import UUID
@@ -52,12 +53,42 @@ class WarmWatch(Protocol):
         ...
 
 
+class AttemptFate(StrEnum):
+    """What the store says of an attempt."""
+
+    HELD = "held"
+    """By an executor, as far as the store knows."""
+    LOST = "lost"
+    """With its executor: nobody reported its end, so what runs of it may be adopted."""
+    SETTLED = "settled"
+    """It was reported as ended, or the run is over: nothing of it may run on."""
+
+
+FateOf = Callable[[UUID, int], Awaitable[AttemptFate]]
+"""Run, token. Raises `Unavailable`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesPolicy:
+    """The cluster of an executor, and the rules for pods there."""
+
+    config: Path | None = None
+    """A kubeconfig; None: that of the surroundings, if it runs in no pod."""
+    places: tuple[str, ...] = ()
+    """`namespace=namespace-of-Kubernetes[/service-account]`, `*=…`. Empty: the namespace of the credentials."""
+    template: Path | None = None
+    pending_seconds: float = 300.0
+    """The patience with a pod that no node takes."""
+    fate_of: FateOf | None = None
+    """None: Jobs of other executors are neither adopted nor removed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPolicy:
     """The engine of an executor, and the rules for containers there."""
 
     engine: str
-    """`unix:///var/run/docker.sock`, `tcp://host:port`."""
+    """`unix:///var/run/docker.sock`, `tcp://host:port`; `kubernetes://`, `kubernetes://context`."""
     installation: str = ""
     """Marks the containers of this installation, so that the sweep leaves those of others alone."""
     images: tuple[str, ...] = ()
@@ -78,3 +109,10 @@ class ContainerPolicy:
     warm_watch: WarmWatch | None = None
     is_held: IsHeld | None = None
     """None: containers of other executors are left alone."""
+    kubernetes: KubernetesPolicy = KubernetesPolicy()
+    """Counts where the engine is a cluster."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Check whether the engine is a cluster of Kubernetes."""
+        return self.engine.startswith("kubernetes:")

@@ -56,6 +56,11 @@ class Attempt:
             self._patience_until = until
             self._patience = loop.call_later(grace_seconds, self._hurry)
 
+    @property
+    def patience_seconds(self) -> float:
+        """The time that is left to it, once it was asked to end; before that, without an end."""
+        return 0.0 if self.hurry.done() else max(0.0, self._patience_until - asyncio.get_running_loop().time())
+
     def _hurry(self) -> None:
         if not self.hurry.done():
             self.hurry.set_result(None)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Sequence
 from uuid import UUID
 
 from tickwise.adapters.runner.container.engine import Engine, EngineAway, EngineRefused
 from tickwise.adapters.runner.container.names import IMAGE, WARM_NAME
 from tickwise.adapters.runner.container.references import is_allowed, read_image
-from tickwise.adapters.runner.containers import ContainerPolicy, WarmWatch
+from tickwise.adapters.runner.containers import AttemptFate, ContainerPolicy, KubernetesPolicy, WarmWatch
 from tickwise.config import Settings
 from tickwise.config.containers import read_warm
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.lifecycle import RunState
+from tickwise.domain.lifecycle import HELD, RunState
+from tickwise.domain.rules.sentences import LEASE_LOST
 from tickwise.ports.store import Store
+from tickwise.ports.store.records import AttemptRow
+from tickwise.wiring.containers.cluster import cluster_finding
 from tickwise.wiring.findings import DoctorFinding
-
-HELD: Final = frozenset({RunState.DISPATCHED, RunState.RUNNING})
 
 
 def container_policy(settings: Settings, store: Store | None, watch: WarmWatch | None = None) -> ContainerPolicy | None:
@@ -29,6 +30,10 @@ def container_policy(settings: Settings, store: Store | None, watch: WarmWatch |
         assert store is not None
         attempts = await store.runs.attempts(run_id)
         return any(each.token == token and each.state in HELD for each in attempts)
+
+    async def fate_of(run_id: UUID, token: int) -> AttemptFate:
+        assert store is not None
+        return fate_in(await store.runs.attempts(run_id), token)
 
     return ContainerPolicy(
         engine=settings.container_engine,
@@ -43,13 +48,31 @@ def container_policy(settings: Settings, store: Store | None, watch: WarmWatch |
         warm=read_warm(settings.container_warm),
         warm_watch=watch,
         is_held=None if store is None else is_held,
+        kubernetes=KubernetesPolicy(
+            config=settings.kubernetes_config,
+            places=settings.kubernetes_namespaces,
+            template=settings.kubernetes_pod_template,
+            pending_seconds=settings.kubernetes_pending_seconds,
+            fate_of=None if store is None else fate_of,
+        ),
     )
+
+
+def fate_in(attempts: Sequence[AttemptRow], token: int) -> AttemptFate:
+    """What the attempts of a run on record say of the one with this token. One that is not on record was lost before
+    its start was, or its end never reached the store."""
+    row = next((each for each in attempts if each.token == token), None)
+    if row is None or (row.state is RunState.QUEUED and row.reason in (None, LEASE_LOST)):
+        return AttemptFate.LOST
+    return AttemptFate.HELD if row.state in HELD else AttemptFate.SETTLED
 
 
 async def container_finding(settings: Settings) -> DoctorFinding:
     """The engine of containers of an executor with these settings."""
     if settings.container_engine is None:
         return DoctorFinding("containers", "ok", "none; TICKWISE_CONTAINER_ENGINE names no engine")
+    if settings.container_engine.startswith("kubernetes:"):
+        return await cluster_finding(settings)
     try:
         engine = Engine(settings.container_engine)
     except Misconfigured as wrong:

@@ -8,4 +8,5 @@
                         └─ sweep      what dead executors left behind
                                  all ──► engine   the engine's API, with our errors
 
-`kind` has the fields of a task of the kind `container`; it is light."""
+`kubernetes` does the same with Jobs of a cluster. `kind` has the fields of a task of the kind `container`; it is
+light."""

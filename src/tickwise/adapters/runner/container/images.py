@@ -52,7 +52,7 @@ class Images:
     async def image_for(self, text: str, pull: str) -> ImageFacts:
         """The image of this name. Raises `ContainerFault`, and what the engine raises."""
         name = read_image(text)
-        refused = self.refusal(name)
+        refused = image_refusal(name, self._policy)
         if refused is not None:
             raise ContainerFault(IMAGE_REFUSED, refused)
         found = None if pull == "always" else await self._found(name)
@@ -87,20 +87,6 @@ class Images:
                 IMAGE_DIGEST_DIFFERS,
                 f"the image {name.tagged} of the engine is {exact_image(name, other)}, and not {name.digest}",
             )
-
-    def refusal(self, name: ImageName) -> str | None:
-        """The reason for which the policy does not allow the image; None: it does."""
-        said = name.tagged or name.pulled
-        if name.repository_name == PREPARED_NAME:
-            return f"the image {said} is one that executors make for themselves: name the image that it was made of"
-        if not self.policy.images:
-            return f"this executor allows no images, and so not {said}: name those in TICKWISE_CONTAINER_IMAGES"
-        if not is_allowed(name, self.policy.images):
-            allowed = ", ".join(self.policy.images)
-            return f"this executor does not allow the image {said}; TICKWISE_CONTAINER_IMAGES allows {allowed}"
-        if self.policy.needs_digest and name.digest is None:
-            return f"this executor wants the digest of each image (TICKWISE_CONTAINER_DIGESTS): write {said}@sha256:…"
-        return None
 
     async def _found(self, name: ImageName) -> ImageFacts | None:
         """The image on the engine, with its digest if one is said."""
@@ -161,6 +147,21 @@ def exact_image(name: ImageName, image: ImageFacts) -> str:
         if known.repository_name == name.repository_name:
             return f"{known.repository_name}@{known.digest}"
     return image.image_id
+
+
+def image_refusal(name: ImageName, policy: ContainerPolicy) -> str | None:
+    """The reason for which the policy does not allow an image; None: it does."""
+    said = name.tagged or name.pulled
+    if name.repository_name == PREPARED_NAME:
+        return f"the image {said} is one that executors make for themselves: name the image that it was made of"
+    if not policy.images:
+        return f"this executor allows no images, and so not {said}: name those in TICKWISE_CONTAINER_IMAGES"
+    if not is_allowed(name, policy.images):
+        allowed = ", ".join(policy.images)
+        return f"this executor does not allow the image {said}; TICKWISE_CONTAINER_IMAGES allows {allowed}"
+    if policy.needs_digest and name.digest is None:
+        return f"this executor wants the digest of each image (TICKWISE_CONTAINER_DIGESTS): write {said}@sha256:…"
+    return None
 
 
 def _pull_fault(name: ImageName, message: str) -> ContainerFault:

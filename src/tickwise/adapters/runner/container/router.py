@@ -1,8 +1,8 @@
 """One runner of scripts and containers: each attempt goes to the runner of its isolation.
 
     python, shell in a process or a sandbox ──► ProcessRunner
-    python, shell in a container            ──► ContainerRunner
-    container                               ──► ContainerRunner
+    python, shell in a container            ──► ContainerRunner, or KubernetesRunner where the engine is a cluster
+    container                               ──► the same
 
 Both share the slots of the executor.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from tickwise.adapters.runner.container.kubernetes.runner import KubernetesRunner
 from tickwise.adapters.runner.container.runner import ContainerRunner
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.settings import RunnerSettings
@@ -25,7 +26,11 @@ class IsolationRouter:
 
     def __init__(self, settings: RunnerSettings) -> None:
         self._processes = ProcessRunner(settings)
-        self._containers = ContainerRunner(settings)
+        self._containers: ContainerRunner | KubernetesRunner
+        if settings.containers is not None and settings.containers.is_cluster:
+            self._containers = KubernetesRunner(settings)
+        else:
+            self._containers = ContainerRunner(settings)
         self._kinds = (*self._processes.kinds, *self._containers.kinds)
         self._joined: tuple[Sequence[str], Sequence[str], Sequence[str]] = ((), (), ())
 
@@ -48,7 +53,7 @@ class IsolationRouter:
         if batch:
             self._of(batch[0]).launch(batch)
 
-    def _of(self, assignment: Assignment) -> ProcessRunner | ContainerRunner:
+    def _of(self, assignment: Assignment) -> ProcessRunner | ContainerRunner | KubernetesRunner:
         return self._containers if is_contained(assignment) else self._processes
 
     def stop(self, run_id: UUID, *, grace_seconds: float) -> None:
@@ -79,6 +84,11 @@ class IsolationRouter:
         """See `PreparingRunner`."""
         if not is_contained(assignment):
             self._processes.prepare(assignment)
+
+    def renew_identity_token(self, run_id: UUID, token: str) -> None:
+        """See `RenewingRunner`."""
+        self._processes.renew_identity_token(run_id, token)
+        self._containers.renew_identity_token(run_id, token)
 
     async def warm(self, demand: EnvironmentDemand) -> EnvironmentFailure | None:
         """See `WarmingRunner`."""

@@ -59,10 +59,10 @@ from tickwise.adapters.runner.container.names import attempt_labels, attempt_nam
 from tickwise.adapters.runner.container.pool import WarmPool
 from tickwise.adapters.runner.container.prepared import PreparedImage, PreparedImages, is_image_missing
 from tickwise.adapters.runner.container.references import read_image
+from tickwise.adapters.runner.container.script_text import contained_text
 from tickwise.adapters.runner.container.sweep import SWEEP_SECONDS, Sweep
-from tickwise.adapters.runner.kinds import PythonKind
 from tickwise.adapters.runner.process.outcome.task_end import ending_with
-from tickwise.adapters.runner.process.start import TaskText, text_of
+from tickwise.adapters.runner.process.start import TaskText
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.adapters.runner.slots import Attempt, SlotRunner
 from tickwise.domain.errors import Invalid, NotFound
@@ -284,7 +284,7 @@ class ContainerRunner(SlotRunner):
         """Its container, which has not started; or the end of the attempt. Raises `EngineAway`."""
         now = self._now()
         try:
-            text = await self._text(attempt.assignment)
+            text = await contained_text(attempt.assignment, self._settings.blobs)
             return await self._created(attempt.assignment, engine, text)
         except ContainerFault as fault:
             return Ending(fault.verdict, now, self._now(), fault.reason, fault.error)
@@ -293,18 +293,6 @@ class ContainerRunner(SlotRunner):
         except EngineRefused as refused:
             cause = start_fault(refused.status, refused.message)
             return Ending(cause.verdict, now, self._now(), cause.reason, cause.error)
-
-    async def _text(self, assignment: Assignment) -> TaskText:
-        """The contents of a script. Raises `Invalid` for one that declares packages, and `NotFound`."""
-        text = await text_of(assignment, self._settings.blobs)
-        if text.source is not None:
-            source = text.source.decode(errors="replace")
-            if PythonKind().environment_of(assignment.namespace, assignment.task, source) is not None:
-                raise Invalid(
-                    "its script declares packages, and a container has those of its image: put them into the image, "
-                    "and take the declaration away"
-                )
-        return text
 
     async def _created(self, assignment: Assignment, engine: Engine, text: TaskText) -> Made:
         task = assignment.task
