@@ -7,10 +7,10 @@ import gzip
 import pytest
 
 from tickwise.api.conditions import tag_of
+from tickwise.api.edge.ranges import ranged
 from tickwise.api.endpoint import Reply
 from tickwise.api.negotiation import encoded
 from tickwise.api.problems import RangeNotSatisfiable, problem_of
-from tickwise.api.ranges import ranged
 
 FILE = bytes(range(256)) * 8
 TAG = tag_of(FILE)

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from tickwise.api.edge.ranges import ranged
 from tickwise.api.endpoint import (
     LIMIT_SAID,
     Call,
@@ -26,7 +27,6 @@ from tickwise.api.endpoint import (
 )
 from tickwise.api.negotiation import prefers_json
 from tickwise.api.problems import BadParameter
-from tickwise.api.ranges import ranged
 from tickwise.api.reading import decode, field_names
 from tickwise.api.wire import (
     API,

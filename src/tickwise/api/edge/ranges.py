@@ -17,14 +17,14 @@ from tickwise.api.problems import RangeNotSatisfiable
 _ONE: Final = re.compile(rb"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.IGNORECASE)
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes of a file, from `start` up to and without `end`."""
 
     start: int
     end: int
 
 
-def span_of(text: bytes, size: int) -> Span | None:
+def byte_range_of(text: bytes, size: int) -> ByteRange | None:
     """The range that the header asks for, of a file of `size` bytes; None: the header is to be ignored. Raises
     `RangeNotSatisfiable` if the file has none of it."""
     found = _ONE.fullmatch(text)
@@ -39,7 +39,7 @@ def span_of(text: bytes, size: int) -> Span | None:
         end = min(size, last + 1)
     if start >= end:
         raise RangeNotSatisfiable(size)
-    return Span(start, end)
+    return ByteRange(start, end)
 
 
 def ranged(headers: Mapping[bytes, bytes], whole: Reply) -> Reply:
@@ -50,10 +50,10 @@ def ranged(headers: Mapping[bytes, bytes], whole: Reply) -> Reply:
     # A date is no tag: the file has no time, so it never matches.
     if wanted is None or headers.get(b"if-range", tag).strip() != tag:
         return whole._replace(headers=told)
-    span = span_of(wanted, len(whole.body))
-    if span is None:
+    part = byte_range_of(wanted, len(whole.body))
+    if part is None:
         return whole._replace(headers=told)
-    place = b"bytes %d-%d/%d" % (span.start, span.end - 1, len(whole.body))
+    place = b"bytes %d-%d/%d" % (part.start, part.end - 1, len(whole.body))
     return whole._replace(
-        status=206, body=whole.body[span.start : span.end], headers=[*told, (b"content-range", place)]
+        status=206, body=whole.body[part.start : part.end], headers=[*told, (b"content-range", place)]
     )
