@@ -51,7 +51,8 @@ CREATE TABLE tickwise.shard_changes (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 CREATE INDEX shard_changes_namespace ON tickwise.shard_changes (namespace, change);
 
--- Runs that were held when their namespace left: their holders may report the end here.
+-- Runs that were held when their namespace left, until it works in its new place: a report of their end is to be sent again. From then on
+-- it is refused here like any other of an unknown run.
 CREATE TABLE tickwise.shard_departed_runs (
   at        timestamptz NOT NULL,
   run_id    uuid PRIMARY KEY,
@@ -92,6 +93,9 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
   found text;
 BEGIN
+  IF current_setting('tickwise.shard_mover', true) = 'on' THEN
+    RETURN NULL;
+  END IF;
   FOR found IN EXECUTE format(
     'SELECT DISTINCT d.namespace FROM (SELECT %s AS namespace FROM changed c) c JOIN tickwise.shard_departures d ON d.namespace = c.namespace',
     TG_ARGV[0])
@@ -115,13 +119,13 @@ BEGIN
 END
 $$;
 
--- Watch a table: an event each (INSERT, UPDATE, DELETE). Not in a database that no namespace has left: it has none of these triggers.
+-- Watch a table: an event each. INSERT and UPDATE look at the rows as they are now, UPDATE_OLD and DELETE as they were. Not in a database that no namespace has left: it has none of these triggers.
 CREATE FUNCTION tickwise.shard_watch_table(relation text, of_namespace text, of_key text, events text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   event text;
 BEGIN
-  FOREACH event IN ARRAY ARRAY['INSERT', 'UPDATE', 'DELETE'] LOOP
+  FOREACH event IN ARRAY ARRAY['INSERT', 'UPDATE', 'UPDATE_OLD', 'DELETE'] LOOP
     CONTINUE WHEN event = ANY(events) = EXISTS (
       SELECT FROM pg_trigger t
       WHERE t.tgrelid = format('tickwise.%I', relation)::regclass AND t.tgname = 'shard_watch_' || lower(event));
@@ -129,7 +133,8 @@ BEGIN
     IF event = ANY(events) THEN
       EXECUTE format(
         'CREATE TRIGGER %I AFTER %s ON tickwise.%I REFERENCING %s TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION tickwise.shard_watch(%L, %L)',
-        'shard_watch_' || lower(event), event, relation, CASE event WHEN 'DELETE' THEN 'OLD' ELSE 'NEW' END, of_namespace, of_key);
+        'shard_watch_' || lower(event), split_part(event, '_', 1), relation, CASE WHEN event IN ('DELETE', 'UPDATE_OLD') THEN 'OLD' ELSE 'NEW' END,
+        of_namespace, of_key);
     ELSE
       EXECUTE format('DROP TRIGGER %I ON tickwise.%I', 'shard_watch_' || lower(event), relation);
     END IF;
@@ -174,6 +179,16 @@ BEGIN
 END
 $$;
 
+-- Fail unless the namespace has left this database, or is yet to come: only then may its rows be removed.
+CREATE FUNCTION tickwise.shard_check_gone(of_namespace text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM tickwise.shard_departures d WHERE d.namespace = of_namespace AND d.state = 'left')
+     AND NOT EXISTS (SELECT FROM tickwise.shard_arrivals a WHERE a.namespace = of_namespace AND a.state = 'copying') THEN
+    RAISE 'the namespace % is here', of_namespace USING ERRCODE = 'insufficient_privilege';
+  END IF;
+END
+$$;
+
 -- Entries of the audit log of a namespace that has left, or is yet to come, are removed: they are whole in the other database.
 CREATE FUNCTION tickwise.shard_audit_clean(of_namespace text, most int) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -181,11 +196,7 @@ DECLARE
   cleaned int := 0;
   relation text;
 BEGIN
-  IF EXISTS (SELECT FROM tickwise.shard_arrivals a WHERE a.namespace = of_namespace AND a.state = 'arrived')
-     OR NOT EXISTS (SELECT FROM tickwise.shard_departures d WHERE d.namespace = of_namespace AND d.state = 'left')
-        AND NOT EXISTS (SELECT FROM tickwise.shard_arrivals a WHERE a.namespace = of_namespace) THEN
-    RAISE 'the namespace % is here', of_namespace USING ERRCODE = 'insufficient_privilege';
-  END IF;
+  PERFORM tickwise.shard_check_gone(of_namespace);
   PERFORM set_config('tickwise.audit_retires', pg_current_xact_id()::text, true);
   FOREACH relation IN ARRAY ARRAY['audit', 'audit_seals', 'audit_checkpoints'] LOOP
     EXECUTE format('DELETE FROM tickwise.%I t WHERE (t.tableoid, t.ctid) IN (
@@ -198,8 +209,6 @@ BEGIN
   RETURN cleaned;
 END
 $$;
-REVOKE ALL ON FUNCTION tickwise.shard_watch_table(text, text, text, text[]), tickwise.shard_watch_runs(text, boolean),
-  tickwise.shard_lock(text), tickwise.shard_audit_clean(text, int) FROM PUBLIC;
 
 -- Ended runs that came with their namespace go to their partitions, and not through `history` itself, whose triggers would count them again,
 -- tell rules of them, and group their errors. `of_rows`: a table of such rows, which is empty then.
@@ -218,4 +227,39 @@ BEGIN
   END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION tickwise.shard_history_in(regclass) FROM PUBLIC;
+
+-- The rights of an executor's own role are those of 0044, and to read the map: it adds nothing to it.
+CREATE OR REPLACE FUNCTION tickwise.grant_executor(grantee name) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA tickwise FROM %I', grantee);
+  EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA tickwise FROM %I', grantee);
+  EXECUTE format('GRANT USAGE ON SCHEMA tickwise TO %I', grantee);
+  EXECUTE format('GRANT SELECT ON tickwise.alembic_version, tickwise.schema_version, tickwise.cluster, tickwise.jobs, tickwise.lanes, '
+                 'tickwise.queues_held, tickwise.lanes_held, tickwise.runs_shown, tickwise.run_quotas, '
+                 'tickwise.stops_of_lanes, tickwise.stops_of_jobs, tickwise.results_applied, '
+                 'tickwise.environments_wanted, tickwise.sandboxed_namespaces, tickwise.secrets_sealed, '
+                 'tickwise.identity_keys, tickwise.shard_map, tickwise.shards, tickwise.shard_places, tickwise.shard_membership, '
+                 'tickwise.shard_departures, tickwise.shard_departed_runs TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (failed_at, reason, detail, executor) ON tickwise.environments TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (told) ON tickwise.holds, tickwise.stops TO %I', grantee);
+  EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tickwise.runs, tickwise.attempts, tickwise.executors, '
+                 'tickwise.cancel_requests, tickwise.limits, tickwise.rates, tickwise.follows, tickwise.board TO %I', grantee);
+  EXECUTE format('GRANT SELECT, INSERT ON tickwise.history, tickwise.tallies_new, tickwise.incidents TO %I', grantee);
+  EXECUTE format('GRANT SELECT, UPDATE (differed) ON tickwise.epochs TO %I', grantee);
+  -- Any process may tidy what processes tell each other, and the pace of requests that have ended.
+  EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tickwise.paces TO %I', grantee);
+  EXECUTE format('GRANT USAGE ON SEQUENCE tickwise.fence, tickwise.places TO %I', grantee);
+END $$;
+
+DO $$
+DECLARE
+  grantee name;
+BEGIN
+  FOR grantee IN
+    SELECT DISTINCT r.rolname FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a JOIN pg_roles r ON r.oid = a.grantee
+    WHERE c.oid = 'tickwise.lanes_held'::regclass AND a.privilege_type = 'SELECT' AND r.oid <> c.relowner
+  LOOP
+    EXECUTE format('GRANT SELECT ON tickwise.shard_map, tickwise.shards, tickwise.shard_places, tickwise.shard_membership, '
+                   'tickwise.shard_departures, tickwise.shard_departed_runs TO %I', grantee);
+  END LOOP;
+END $$;

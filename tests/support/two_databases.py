@@ -1,0 +1,103 @@
+"""Two databases of one installation, and the move of a namespace between them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from tests.support import databases
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.shards.mover import MoveEnd, MovePause, MoveProgress, NamespaceMover
+from tickwise.adapters.store.postgres.shards.tables import MOVED
+from tickwise.ports.store import Store
+
+
+@dataclass(slots=True)
+class TwoDatabases:
+    """Shard 1, which has the map, and shard 2."""
+
+    urls: tuple[str, str]
+    stores: tuple[PostgresStore, PostgresStore]
+
+    @property
+    def first(self) -> PostgresStore:
+        """The store that keeps the map."""
+        return self.stores[0]
+
+    def store(self, number: int) -> Store:
+        """The store of a shard."""
+        return self.stores[number - 1]
+
+    def end(self, number: int) -> MoveEnd:
+        """One side of a move."""
+        store = self.stores[number - 1]
+        return MoveEnd(number=number, cluster_id=store.upkeep.cluster_id, dsn=self.urls[number - 1])
+
+    def mover(
+        self, namespace: str, source: int, goal: int, tell: Callable[[MoveProgress], None] = lambda _: None
+    ) -> NamespaceMover:
+        """A move that has not begun in this process."""
+        return NamespaceMover(
+            namespace, source=self.end(source), goal=self.end(goal), shard_map=self.first.shard_map,
+            clock=SystemClock(), tell=tell,
+        )  # fmt: skip
+
+    async def move(self, namespace: str, source: int, goal: int) -> MovePause:
+        """Move a namespace."""
+        return await self.mover(namespace, source, goal).run()
+
+    async def rows(self, number: int, table: str, condition: str = "true") -> list[dict[str, Any]]:
+        """The rows of a table, without numbers that belong to their database."""
+        connection = await asyncpg.connect(self.urls[number - 1])
+        try:
+            found = await connection.fetch(f"SELECT * FROM tickwise.{table} c WHERE {condition}")
+        finally:
+            await connection.close()
+        rows = [{name: value for name, value in row.items() if name != "lane"} for row in found]
+        return sorted(rows, key=repr)
+
+    async def content(self, number: int, namespace: str) -> dict[str, list[dict[str, Any]]]:
+        """All rows of a namespace in a database, by table; tables without any are left out."""
+        connection = await asyncpg.connect(self.urls[number - 1])
+        try:
+            scopes = {
+                table.name: await connection.fetchval("SELECT tickwise.shard_scope($1, $2)", table.ownership, namespace)
+                for table in MOVED
+            }
+        finally:
+            await connection.close()
+        found = {name: await self.rows(number, name, scope) for name, scope in scopes.items()}
+        return {name: rows for name, rows in found.items() if rows}
+
+    async def execute(self, number: int, text: str, *arguments: Any) -> str:
+        """Do something by hand in a database."""
+        connection = await asyncpg.connect(self.urls[number - 1])
+        try:
+            return await connection.execute(text, *arguments)
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def two_databases(postgres_url: str) -> AsyncIterator[TwoDatabases]:
+    """Both, empty, with their schema and a map that knows them."""
+    async with databases.database(postgres_url) as one, databases.database(postgres_url) as two:
+        for url in (one, two):
+            await upgrade(url)
+        stores = (PostgresStore(one, clock=SystemClock()), PostgresStore(two, clock=SystemClock()))
+        for store in stores:
+            await store.open()
+        try:
+            first = stores[0].upkeep.cluster_id
+            for number, store in enumerate(stores, 1):
+                await stores[0].shard_map.add(store.upkeep.cluster_id)
+                await store.shard_membership.join(first, number)
+            yield TwoDatabases((one, two), stores)
+        finally:
+            for store in stores:
+                await store.close()
