@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 
 from tests.support import databases
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
-from tickwise.adapters.store.postgres.shards.mover import MoveEnd, MovePause, MoveProgress, NamespaceMover
+from tickwise.adapters.store.postgres.shards.mover import MoveEnd, MovePause, MoveProgress, NamespaceMover, Tell
 from tickwise.adapters.store.postgres.shards.tables import MOVED
 from tickwise.ports.store import Store
+
+
+async def quietly(_: MoveProgress) -> None:
+    """Nobody listens."""
 
 
 @dataclass(slots=True)
@@ -38,14 +43,19 @@ class TwoDatabases:
         store = self.stores[number - 1]
         return MoveEnd(number=number, cluster_id=store.upkeep.cluster_id, dsn=self.urls[number - 1])
 
-    def mover(
-        self, namespace: str, source: int, goal: int, tell: Callable[[MoveProgress], None] = lambda _: None
-    ) -> NamespaceMover:
+    def mover(self, namespace: str, source: int, goal: int, tell: Tell | None = None) -> NamespaceMover:
         """A move that has not begun in this process."""
         return NamespaceMover(
             namespace, source=self.end(source), goal=self.end(goal), shard_map=self.first.shard_map,
-            clock=SystemClock(), tell=tell,
+            clock=SystemClock(), tell=tell or quietly,
         )  # fmt: skip
+
+    async def name_shards(self) -> None:
+        """Number them in the map, and let them know their installation."""
+        first = self.first.upkeep.cluster_id
+        for store in self.stores:
+            shard = await self.first.shard_map.add(store.upkeep.cluster_id)
+            await store.shard_membership.join(first, shard.number)
 
     async def move(self, namespace: str, source: int, goal: int) -> MovePause:
         """Move a namespace."""
@@ -84,20 +94,34 @@ class TwoDatabases:
 
 
 @asynccontextmanager
-async def two_databases(postgres_url: str) -> AsyncIterator[TwoDatabases]:
-    """Both, empty, with their schema and a map that knows them."""
-    async with databases.database(postgres_url) as one, databases.database(postgres_url) as two:
+async def _opened(*urls: str) -> AsyncIterator[TwoDatabases]:
+    one, two = (PostgresStore(url, clock=SystemClock()) for url in urls)
+    for store in (one, two):
+        await store.open()
+    try:
+        both = TwoDatabases((urls[0], urls[1]), (one, two))
+        await both.name_shards()
+        yield both
+    finally:
+        for store in (one, two):
+            await store.close()
+
+
+@asynccontextmanager
+async def upgraded(postgres_url: str) -> AsyncIterator[str]:
+    """The name of a database with the schema, to make others of."""
+    async with databases.database(postgres_url) as url:
+        await upgrade(url)
+        yield urlsplit(url).path.lstrip("/")
+
+
+@asynccontextmanager
+async def two_databases(postgres_url: str, template: str) -> AsyncIterator[TwoDatabases]:
+    """Both, empty, with a map that knows them; copies of the template, for a schema takes longer to make."""
+    async with databases.database(postgres_url, template) as one, databases.database(postgres_url, template) as two:
         for url in (one, two):
-            await upgrade(url)
-        stores = (PostgresStore(one, clock=SystemClock()), PostgresStore(two, clock=SystemClock()))
-        for store in stores:
-            await store.open()
-        try:
-            first = stores[0].upkeep.cluster_id
-            for number, store in enumerate(stores, 1):
-                await stores[0].shard_map.add(store.upkeep.cluster_id)
-                await store.shard_membership.join(first, number)
-            yield TwoDatabases((one, two), stores)
-        finally:
-            for store in stores:
-                await store.close()
+            connection = await asyncpg.connect(url)
+            await connection.execute("UPDATE tickwise.cluster SET cluster_id = gen_random_uuid()")
+            await connection.close()
+        async with _opened(one, two) as both:
+            yield both

@@ -104,7 +104,8 @@ class Arrival:
 
     async def _put(self, table: MovedTable, columns: Sequence[str], rows: bytes, keys: Sequence[UUID] | None) -> None:
         await self._connection.execute(statement("arrival_incoming"), table.name)
-        await self._connection.copy_to_table(INCOMING, source=BytesIO(rows), columns=columns, format="binary")
+        if rows:
+            await self._connection.copy_to_table(INCOMING, source=BytesIO(rows), columns=columns, format="binary")
         await self._connection.execute(
             statement("arrival_put"), table.name, self._namespace, table.is_staged, table.key, keys
         )

@@ -78,7 +78,3 @@ DELETE FROM tickwise.namespaces WHERE name = $1
 -- name: arrival_forget
 -- The namespace $1 does not come.
 DELETE FROM tickwise.shard_arrivals WHERE namespace = $1
-
--- name: arrivals
--- All of them.
-SELECT namespace, state, source FROM tickwise.shard_arrivals ORDER BY namespace

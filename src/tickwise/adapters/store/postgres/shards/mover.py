@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -84,7 +84,8 @@ class MovePause(NamedTuple):
     bytes_copied: int
 
 
-Tell = Callable[[MoveProgress], None]
+Tell = Callable[[MoveProgress], Awaitable[None]]
+"""Hears each step, and each page; the move goes on when it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,10 @@ class NamespaceMover:
                         f"`tickwise shards move {self._namespace} --to {self._goal.number}`"
                     )
                 await departure.give_up()
-                if await arrival.state() is not None:
+                coming = await arrival.state()
+                if coming is not None:
+                    # What was complete there is void from now on.
+                    await arrival.note(self._source.cluster_id, coming.move_id)
                     await _wipe(self._leftovers(goal))
                     await arrival.give_up()
                 await self._map.end_move(self._namespace, arrived=False)
@@ -176,7 +180,7 @@ class NamespaceMover:
             move_id = leaving.move_id
             await departure.watch()
         await arrival.prepare()
-        self._say(MoveStep.BEGUN)
+        await self._say(MoveStep.BEGUN)
         return move_id
 
     def _leftovers(self, goal: asyncpg.Connection) -> Departure:
@@ -198,15 +202,15 @@ class NamespaceMover:
                 await arrival.put_page(table, columns, rows, upto)
                 self._copied += len(rows)
                 after = upto
-                self._say(MoveStep.COPYING)
+                await self._say(MoveStep.COPYING)
                 if table.way is not CopyWay.APPENDED:
                     await self._map_lanes(departure, arrival)
             await arrival.put_page(table, columns, b"", None)
-        self._say(MoveStep.COPIED)
+        await self._say(MoveStep.COPIED)
         for _ in range(ROUNDS_MAX):
             if await self._changes(departure, arrival) < FEW_CHANGES:
                 break
-        self._say(MoveStep.CAUGHT_UP)
+        await self._say(MoveStep.CAUGHT_UP)
 
     async def _changes(self, departure: Departure, arrival: Arrival) -> int:
         """Copy the rows that changed; how many."""
@@ -237,11 +241,11 @@ class NamespaceMover:
                     if not await departure.fence(move_id):
                         raise StoreUnavailable("the move was changed meanwhile: repeat the call")
                     self._fenced_at = self._clock.monotonic()
-                    self._say(MoveStep.FENCED)
+                    await self._say(MoveStep.FENCED)
                     await asyncio.gather(self._finish(departure, arrival, rest), locked.remove_acting())
-                    self._say(MoveStep.STAGED)
+                    await self._say(MoveStep.STAGED)
                     if await locked.leave(move_id):
-                        self._say(MoveStep.LEFT)
+                        await self._say(MoveStep.LEFT)
                         return
                 except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
                     pass
@@ -270,21 +274,21 @@ class NamespaceMover:
 
     async def _arrive(self, departure: Departure, arrival: Arrival, goal: asyncpg.Connection) -> MovePause:
         await arrival.let_in()
-        self._say(MoveStep.LET_IN)
+        await self._say(MoveStep.LET_IN)
         await self._map.end_move(self._namespace, arrived=True)
         pause = None if self._fenced_at is None else self._clock.monotonic() - self._fenced_at
         await departure.forget_runs()
-        self._say(MoveStep.SWITCHED)
+        await self._say(MoveStep.SWITCHED)
         async for _ in departure.clean():
-            self._say(MoveStep.CLEANING)
+            await self._say(MoveStep.CLEANING)
         await departure.end()
         await arrival.tidy()
         await self._leftovers(goal).thin_out()
-        self._say(MoveStep.CLEANED)
+        await self._say(MoveStep.CLEANED)
         return MovePause(pause, self._copied)
 
-    def _say(self, step: MoveStep) -> None:
-        self._tell(MoveProgress(step, self._copied))
+    async def _say(self, step: MoveStep) -> None:
+        await self._tell(MoveProgress(step, self._copied))
 
 
 def _is_one_move(leaving: DepartureState | None, coming: ArrivalState | None, goal: str) -> bool:

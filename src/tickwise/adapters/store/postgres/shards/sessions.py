@@ -10,6 +10,8 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.connection.dialer import Dialer
 from tickwise.adapters.store.postgres.connection.link import translated
+from tickwise.adapters.store.postgres.statements import statement
+from tickwise.domain.errors import Conflict
 
 SETTINGS: Final = {
     "tickwise.shard_mover": "on",
@@ -30,3 +32,14 @@ async def mover_session(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         connection.terminate()
+
+
+@asynccontextmanager
+async def sole_mover(map_dsn: str) -> AsyncIterator[None]:
+    """One process at a time moves namespaces of an installation. Raises `Conflict` while another one does; one that
+    died does not."""
+    async with mover_session(map_dsn) as connection:
+        with translated(writes=False):
+            if not await connection.fetchval(statement("mover_lock")):
+                raise Conflict("another `tickwise shards move` is under way: wait until it has ended")
+        yield

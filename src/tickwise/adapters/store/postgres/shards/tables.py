@@ -87,6 +87,7 @@ MOVED: Final = (
     MovedTable("saved_views"),
     MovedTable("environments"),
     MovedTable("secrets"),
+    MovedTable("secret_versions"),
     MovedTable("error_groups"),
     MovedTable("error_jobs", Ownership.GROUP),
     MovedTable("error_hours", Ownership.GROUP),
