@@ -99,9 +99,7 @@ async def _opened(*urls: str) -> AsyncIterator[TwoDatabases]:
     for store in (one, two):
         await store.open()
     try:
-        both = TwoDatabases((urls[0], urls[1]), (one, two))
-        await both.name_shards()
-        yield both
+        yield TwoDatabases((urls[0], urls[1]), (one, two))
     finally:
         for store in (one, two):
             await store.close()
@@ -116,12 +114,14 @@ async def upgraded(postgres_url: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def two_databases(postgres_url: str, template: str) -> AsyncIterator[TwoDatabases]:
-    """Both, empty, with a map that knows them; copies of the template, for a schema takes longer to make."""
+async def two_databases(postgres_url: str, template: str, *, named: bool = True) -> AsyncIterator[TwoDatabases]:
+    """Both, empty, with a map that knows them if `named`; copies of the template, for a schema takes longer to make."""
     async with databases.database(postgres_url, template) as one, databases.database(postgres_url, template) as two:
         for url in (one, two):
             connection = await asyncpg.connect(url)
             await connection.execute("UPDATE tickwise.cluster SET cluster_id = gen_random_uuid()")
             await connection.close()
         async with _opened(one, two) as both:
+            if named:
+                await both.name_shards()
             yield both

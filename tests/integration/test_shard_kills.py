@@ -1,0 +1,234 @@
+"""A move that dies at any step is ended, or undone, by the same command; nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+
+import asyncpg
+import pytest
+import pytest_asyncio
+from click.testing import CliRunner
+
+from tests.support.made_rows import make_rows
+from tests.support.two_databases import TwoDatabases, two_databases, upgraded
+from tickwise.adapters.store.postgres.shards.mover import MoveProgress, MoveStep
+from tickwise.cli.main import main
+from tickwise.domain.errors import Conflict, Misconfigured, Unavailable
+from tickwise.ports.shards import NamespacePlace, ShardState
+from tickwise.testing.factories import Factory
+from tickwise.wiring.installation.shards import add_shards, move_namespace, move_status, shard_findings
+
+TEAM = "team"
+AFTER = (MoveStep.LEFT, MoveStep.LET_IN, MoveStep.SWITCHED, MoveStep.CLEANING, MoveStep.CLEANED)
+"""Steps from which the only way is on."""
+
+
+@pytest_asyncio.fixture(scope="module")
+async def template(postgres_url: str) -> AsyncIterator[str]:
+    """A database with the schema."""
+    async with upgraded(postgres_url) as name:
+        yield name
+
+
+@pytest_asyncio.fixture
+async def two(postgres_url: str, template: str) -> AsyncIterator[TwoDatabases]:
+    """Two databases; the first has a row of the namespace in each table."""
+    async with two_databases(postgres_url, template) as both:
+        await both.first.shard_map.place(TEAM, 1)
+        connection = await asyncpg.connect(both.urls[0])
+        await make_rows(connection, TEAM)
+        await connection.close()
+        yield both
+
+
+async def heard(_: MoveProgress) -> None:
+    """Nobody listens."""
+
+
+async def killed_at(two: TwoDatabases, step: MoveStep) -> None:
+    """Begin a move in another process, which is killed when this step is done."""
+    said = {"namespace": TEAM, "source": asdict(two.end(1)), "goal": asdict(two.end(2)), "map_url": two.urls[0]}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.support.killed_mover", step, stdin=asyncio.subprocess.PIPE
+    )
+    await process.communicate(json.dumps(said).encode())
+    assert process.returncode == -signal.SIGKILL
+
+
+async def whole(two: TwoDatabases, before: dict[str, object], number: int) -> None:
+    """All of the namespace is in this shard, once, and nothing of it is in the other one."""
+    other = 3 - number
+    listed = {"namespaces": before["namespaces"]} if other == 1 else {}
+    assert await two.content(number, TEAM) == before
+    assert await two.content(other, TEAM) == listed
+    assert (await two.first.shard_map.read()).places[TEAM] == NamespacePlace(number)
+    assert await move_status(two.urls) == []
+
+
+@pytest.mark.parametrize("step", MoveStep)
+async def test_a_mover_that_is_killed_is_followed_by_one_that_ends_the_move(two: TwoDatabases, step: MoveStep) -> None:
+    """SIGKILL, after each step."""
+    before = await two.content(1, TEAM)
+    await killed_at(two, step)
+    await move_namespace(two.urls, TEAM, 2, heard)
+    await whole(two, before, 2)
+    make = Factory(await two.first.now(), namespace=TEAM)
+    await two.store(2).jobs.add([make.job()])
+
+
+@pytest.mark.parametrize("step", [MoveStep.BEGUN, MoveStep.COPIED, MoveStep.FENCED, MoveStep.STAGED])
+async def test_a_mover_that_is_killed_before_the_end_is_undone(two: TwoDatabases, step: MoveStep) -> None:
+    """The goal that is named is the shard where it is."""
+    before = await two.content(1, TEAM)
+    await killed_at(two, step)
+    await move_namespace(two.urls, TEAM, 1, heard)
+    await whole(two, before, 1)
+
+
+async def test_a_namespace_that_has_left_is_not_brought_back_half_way(two: TwoDatabases) -> None:
+    """The new database has all of it, the old one does not."""
+    await killed_at(two, MoveStep.LEFT)
+    with pytest.raises(Conflict):
+        await move_namespace(two.urls, TEAM, 1, heard)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("step", [MoveStep.COPYING, MoveStep.FENCED, MoveStep.STAGED, MoveStep.LEFT, MoveStep.CLEANING])
+async def test_a_database_that_drops_its_sessions_ends_the_call_and_not_the_move(
+    two: TwoDatabases, step: MoveStep, number: int
+) -> None:
+    """The old one or the new one, at any step: the next call goes on."""
+    before = await two.content(1, TEAM)
+    cut = False
+
+    async def tell(progress: MoveProgress) -> None:
+        nonlocal cut
+        if progress.step is step and not cut:
+            cut = True
+            await two.execute(
+                number,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'tickwise shards move'",
+            )
+
+    with pytest.raises(Unavailable):
+        await two.mover(TEAM, 1, 2, tell).run()
+    await move_namespace(two.urls, TEAM, 2, heard)
+    await whole(two, before, 2)
+
+
+async def test_one_mover_at_a_time(two: TwoDatabases) -> None:
+    """A second one is told to wait."""
+    refused = []
+
+    async def tell(progress: MoveProgress) -> None:
+        if progress.step is MoveStep.COPIED:
+            with pytest.raises(Conflict) as second:
+                await move_namespace(two.urls, TEAM, 2, heard)
+            refused.append(second.value.code)
+
+    await move_namespace(two.urls, TEAM, 2, tell)
+    assert refused == ["conflict"]
+
+
+async def test_a_move_to_a_shard_that_drains_is_refused(two: TwoDatabases) -> None:
+    """And one from it is what draining is for."""
+    await two.first.shard_map.set_state(2, ShardState.DRAINING)
+    with pytest.raises(Conflict):
+        await move_namespace(two.urls, TEAM, 2, heard)
+    await two.first.shard_map.set_state(2, ShardState.OPEN)
+    await move_namespace(two.urls, TEAM, 2, heard)
+    await two.first.shard_map.set_state(2, ShardState.DRAINING)
+    await move_namespace(two.urls, TEAM, 1, heard)
+    assert (await two.first.shard_map.read()).places[TEAM] == NamespacePlace(1)
+
+
+async def test_a_move_to_where_it_is_does_nothing(two: TwoDatabases) -> None:
+    """It is said to be there."""
+    before = await two.content(1, TEAM)
+    assert await move_namespace(two.urls, TEAM, 1, heard) is None
+    await whole(two, before, 1)
+
+
+async def test_doctor_tells_of_a_move_that_is_half_done(two: TwoDatabases) -> None:
+    """With the command that ends it, and the one that undoes it as long as it may be."""
+    assert [finding.level for finding in await shard_findings(two.urls)] == ["ok"]
+    await killed_at(two, MoveStep.COPIED)
+    [finding] = await shard_findings(two.urls)
+    assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("warning", True, True)
+    await killed_at(two, MoveStep.LEFT)
+    [finding] = await shard_findings(two.urls)
+    assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("error", True, False)
+
+
+async def test_doctor_tells_of_an_old_shard_that_was_restored_from_before_the_move(two: TwoDatabases) -> None:
+    """It has jobs again that run elsewhere."""
+    before = await two.content(1, TEAM)
+    await move_namespace(two.urls, TEAM, 2, heard)
+    await two.execute(1, "DELETE FROM tickwise.shard_departures")
+    connection = await asyncpg.connect(two.urls[0])
+    await connection.execute("DELETE FROM tickwise.namespaces WHERE name = $1", TEAM)
+    await connection.execute("DELETE FROM tickwise.lanes WHERE namespace = $1", TEAM)
+    await make_rows(connection, TEAM)
+    await connection.close()
+    [finding] = await shard_findings(two.urls)
+    assert (finding.level, "may run them twice" in finding.detail) == ("error", True)
+    assert await two.content(2, TEAM) == before
+
+
+async def test_doctor_tells_of_a_new_shard_that_was_restored_from_before_the_move(two: TwoDatabases) -> None:
+    """It has nothing of what was moved to it."""
+    await move_namespace(two.urls, TEAM, 2, heard)
+    await two.execute(2, "DELETE FROM tickwise.shard_arrivals")
+    [finding] = await shard_findings(two.urls)
+    assert (finding.level, "restored from a dump of before" in finding.detail) == ("error", True)
+
+
+async def test_databases_are_added_moved_drained_and_removed_by_commands(postgres_url: str, template: str) -> None:
+    """From one database to two and back, as an operator does it."""
+    async with two_databases(postgres_url, template, named=False) as both:
+        make = Factory(await both.first.now(), namespace=TEAM)
+        await both.first.jobs.add([make.recurring(make.now + 3_600.0)])
+
+        async def run(*arguments: str) -> dict[str, object]:
+            result = await asyncio.to_thread(
+                CliRunner().invoke, main, ["shards", *arguments, "--database", " ".join(both.urls), "--json"]
+            )
+            assert result.exit_code == 0, result.output
+            found: dict[str, object] = json.loads(result.stdout)
+            return found
+
+        assert await run("add") == {"added": [1, 2]}
+        assert await run("add") == {"added": []}
+        moved = await run("move", TEAM, "--to", "2")
+        assert (moved["moved"], moved["shard"]) == (True, 2)
+        assert await run("status") == {"moves": []}
+        listed = await run("list")
+        assert [(row["shard"], row["namespaces"]) for row in listed["shards"]] == [(1, 1), (2, 1)]  # type: ignore[attr-defined]  # a list of JSON
+        assert await run("move", TEAM, "--to", "1") | {"pause_seconds": 0} == {
+            "namespace": TEAM, "shard": 1, "moved": True, "pause_seconds": 0,
+        }  # fmt: skip
+        assert await run("drain", "2") == {"shard": 2, "state": "draining"}
+        assert await run("remove", "2") == {"removed": 2}
+        assert [row["shard"] for row in (await run("list"))["shards"]] == [1]  # type: ignore[attr-defined]  # as above
+
+
+async def test_a_database_of_another_installation_is_not_added(
+    two: TwoDatabases, postgres_url: str, template: str
+) -> None:
+    """Neither one that is a shard elsewhere, nor one that has jobs of its own, nor one that is named twice."""
+    async with two_databases(postgres_url, template) as elsewhere:
+        for urls in ([two.urls[0], elsewhere.urls[1]], [two.urls[0], elsewhere.urls[0]], [two.urls[0], two.urls[0]]):
+            with pytest.raises(Misconfigured):
+                await add_shards(urls)
+    async with two_databases(postgres_url, template, named=False) as alone:
+        make = Factory(await alone.first.now(), namespace=TEAM)
+        await alone.first.jobs.add([make.job()])
+        with pytest.raises(Misconfigured):
+            await add_shards([two.urls[0], alone.urls[0]])
+    assert set((await two.first.shard_map.read()).shards) == {1, 2}
