@@ -6,8 +6,9 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
+from itertools import count
 
 import asyncpg
 import pytest
@@ -24,8 +25,6 @@ from tickwise.testing.factories import Factory
 from tickwise.wiring.installation.shards import add_shards, move_namespace, move_status, shard_findings
 
 TEAM = "team"
-AFTER = (MoveStep.LEFT, MoveStep.LET_IN, MoveStep.SWITCHED, MoveStep.CLEANING, MoveStep.CLEANED)
-"""Steps from which the only way is on."""
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -35,75 +34,116 @@ async def template(postgres_url: str) -> AsyncIterator[str]:
         yield name
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(scope="module")
 async def two(postgres_url: str, template: str) -> AsyncIterator[TwoDatabases]:
-    """Two databases; the first has a row of the namespace in each table."""
+    """Two databases, in which each test has a namespace of its own."""
     async with two_databases(postgres_url, template) as both:
-        await both.first.shard_map.place(TEAM, 1)
-        connection = await asyncpg.connect(both.urls[0])
-        await make_rows(connection, TEAM)
-        await connection.close()
         yield both
+
+
+_numbers = count(1)
+
+
+@pytest_asyncio.fixture
+async def team(two: TwoDatabases) -> str:
+    """A namespace in the first database, with a row in each table."""
+    name = f"team-{next(_numbers)}"
+    await two.first.shard_map.place(name, 1)
+    connection = await asyncpg.connect(two.urls[0])
+    await make_rows(connection, name)
+    await connection.close()
+    return name
 
 
 async def heard(_: MoveProgress) -> None:
     """Nobody listens."""
 
 
-async def killed_at(two: TwoDatabases, step: MoveStep) -> None:
-    """Begin a move in another process, which is killed when this step is done."""
-    said = {"namespace": TEAM, "source": asdict(two.end(1)), "goal": asdict(two.end(2)), "map_url": two.urls[0]}
+@pytest_asyncio.fixture(scope="module")
+async def movers() -> AsyncIterator[asyncio.subprocess.Process]:
+    """The process that forks movers."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.killed_mover", step, stdin=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "tests.support.killed_mover",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
-    await process.communicate(json.dumps(said).encode())
-    assert process.returncode == -signal.SIGKILL
+    yield process
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.wait()
 
 
-async def whole(two: TwoDatabases, before: dict[str, object], number: int) -> None:
+Kill = Callable[[MoveStep], Awaitable[None]]
+
+
+@pytest.fixture
+def killed_at(two: TwoDatabases, team: str, movers: asyncio.subprocess.Process) -> Kill:
+    """Begin a move in another process, which is killed when this step is done."""
+
+    async def kill(step: MoveStep) -> None:
+        said = {"step": step, "namespace": team, "map_url": two.urls[0]}
+        said |= {"source": asdict(two.end(1)), "goal": asdict(two.end(2))}
+        assert movers.stdin is not None
+        assert movers.stdout is not None
+        movers.stdin.write(json.dumps(said).encode() + b"\n")
+        assert int(await movers.stdout.readline()) == signal.SIGKILL
+
+    return kill
+
+
+async def whole(two: TwoDatabases, team: str, before: dict[str, object], number: int) -> None:
     """All of the namespace is in this shard, once, and nothing of it is in the other one."""
     other = 3 - number
     listed = {"namespaces": before["namespaces"]} if other == 1 else {}
-    assert await two.content(number, TEAM) == before
-    assert await two.content(other, TEAM) == listed
-    assert (await two.first.shard_map.read()).places[TEAM] == NamespacePlace(number)
+    assert await two.content(number, team) == before
+    assert await two.content(other, team) == listed
+    assert (await two.first.shard_map.read()).places[team] == NamespacePlace(number)
     assert await move_status(two.urls) == []
 
 
 @pytest.mark.parametrize("step", MoveStep)
-async def test_a_mover_that_is_killed_is_followed_by_one_that_ends_the_move(two: TwoDatabases, step: MoveStep) -> None:
+async def test_a_mover_that_is_killed_is_followed_by_one_that_ends_the_move(
+    two: TwoDatabases, team: str, killed_at: Kill, step: MoveStep
+) -> None:
     """SIGKILL, after each step."""
-    before = await two.content(1, TEAM)
-    await killed_at(two, step)
-    await move_namespace(two.urls, TEAM, 2, heard)
-    await whole(two, before, 2)
-    make = Factory(await two.first.now(), namespace=TEAM)
+    before = await two.content(1, team)
+    await killed_at(step)
+    await move_namespace(two.urls, team, 2, heard)
+    await whole(two, team, before, 2)
+    make = Factory(await two.first.now(), namespace=team)
     await two.store(2).jobs.add([make.job()])
 
 
 @pytest.mark.parametrize("step", [MoveStep.BEGUN, MoveStep.COPIED, MoveStep.FENCED, MoveStep.STAGED])
-async def test_a_mover_that_is_killed_before_the_end_is_undone(two: TwoDatabases, step: MoveStep) -> None:
+async def test_a_mover_that_is_killed_before_the_end_is_undone(
+    two: TwoDatabases, team: str, killed_at: Kill, step: MoveStep
+) -> None:
     """The goal that is named is the shard where it is."""
-    before = await two.content(1, TEAM)
-    await killed_at(two, step)
-    await move_namespace(two.urls, TEAM, 1, heard)
-    await whole(two, before, 1)
+    before = await two.content(1, team)
+    await killed_at(step)
+    await move_namespace(two.urls, team, 1, heard)
+    await whole(two, team, before, 1)
 
 
-async def test_a_namespace_that_has_left_is_not_brought_back_half_way(two: TwoDatabases) -> None:
+async def test_a_namespace_that_has_left_is_not_brought_back_half_way(
+    two: TwoDatabases, team: str, killed_at: Kill
+) -> None:
     """The new database has all of it, the old one does not."""
-    await killed_at(two, MoveStep.LEFT)
+    await killed_at(MoveStep.LEFT)
     with pytest.raises(Conflict):
-        await move_namespace(two.urls, TEAM, 1, heard)
+        await move_namespace(two.urls, team, 1, heard)
+    await move_namespace(two.urls, team, 2, heard)
 
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("step", [MoveStep.COPYING, MoveStep.FENCED, MoveStep.STAGED, MoveStep.LEFT, MoveStep.CLEANING])
 async def test_a_database_that_drops_its_sessions_ends_the_call_and_not_the_move(
-    two: TwoDatabases, step: MoveStep, number: int
+    two: TwoDatabases, team: str, step: MoveStep, number: int
 ) -> None:
     """The old one or the new one, at any step: the next call goes on."""
-    before = await two.content(1, TEAM)
+    before = await two.content(1, team)
     cut = False
 
     async def tell(progress: MoveProgress) -> None:
@@ -117,76 +157,83 @@ async def test_a_database_that_drops_its_sessions_ends_the_call_and_not_the_move
             )
 
     with pytest.raises(Unavailable):
-        await two.mover(TEAM, 1, 2, tell).run()
-    await move_namespace(two.urls, TEAM, 2, heard)
-    await whole(two, before, 2)
+        await two.mover(team, 1, 2, tell).run()
+    await move_namespace(two.urls, team, 2, heard)
+    await whole(two, team, before, 2)
 
 
-async def test_one_mover_at_a_time(two: TwoDatabases) -> None:
+async def test_one_mover_at_a_time(two: TwoDatabases, team: str) -> None:
     """A second one is told to wait."""
     refused = []
 
     async def tell(progress: MoveProgress) -> None:
         if progress.step is MoveStep.COPIED:
             with pytest.raises(Conflict) as second:
-                await move_namespace(two.urls, TEAM, 2, heard)
+                await move_namespace(two.urls, team, 2, heard)
             refused.append(second.value.code)
 
-    await move_namespace(two.urls, TEAM, 2, tell)
+    await move_namespace(two.urls, team, 2, tell)
     assert refused == ["conflict"]
 
 
-async def test_a_move_to_a_shard_that_drains_is_refused(two: TwoDatabases) -> None:
+async def test_a_move_to_a_shard_that_drains_is_refused(two: TwoDatabases, team: str) -> None:
     """And one from it is what draining is for."""
     await two.first.shard_map.set_state(2, ShardState.DRAINING)
     with pytest.raises(Conflict):
-        await move_namespace(two.urls, TEAM, 2, heard)
+        await move_namespace(two.urls, team, 2, heard)
     await two.first.shard_map.set_state(2, ShardState.OPEN)
-    await move_namespace(two.urls, TEAM, 2, heard)
+    await move_namespace(two.urls, team, 2, heard)
     await two.first.shard_map.set_state(2, ShardState.DRAINING)
-    await move_namespace(two.urls, TEAM, 1, heard)
-    assert (await two.first.shard_map.read()).places[TEAM] == NamespacePlace(1)
+    await move_namespace(two.urls, team, 1, heard)
+    await two.first.shard_map.set_state(2, ShardState.OPEN)
+    assert (await two.first.shard_map.read()).places[team] == NamespacePlace(1)
 
 
-async def test_a_move_to_where_it_is_does_nothing(two: TwoDatabases) -> None:
+async def test_a_move_to_where_it_is_does_nothing(two: TwoDatabases, team: str) -> None:
     """It is said to be there."""
-    before = await two.content(1, TEAM)
-    assert await move_namespace(two.urls, TEAM, 1, heard) is None
-    await whole(two, before, 1)
+    before = await two.content(1, team)
+    assert await move_namespace(two.urls, team, 1, heard) is None
+    await whole(two, team, before, 1)
 
 
-async def test_doctor_tells_of_a_move_that_is_half_done(two: TwoDatabases) -> None:
+async def test_doctor_tells_of_a_move_that_is_half_done(two: TwoDatabases, team: str, killed_at: Kill) -> None:
     """With the command that ends it, and the one that undoes it as long as it may be."""
     assert [finding.level for finding in await shard_findings(two.urls)] == ["ok"]
-    await killed_at(two, MoveStep.COPIED)
+    await killed_at(MoveStep.COPIED)
     [finding] = await shard_findings(two.urls)
     assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("warning", True, True)
-    await killed_at(two, MoveStep.LEFT)
+    await killed_at(MoveStep.LEFT)
     [finding] = await shard_findings(two.urls)
     assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("error", True, False)
+    await move_namespace(two.urls, team, 2, heard)
 
 
-async def test_doctor_tells_of_an_old_shard_that_was_restored_from_before_the_move(two: TwoDatabases) -> None:
+async def test_doctor_tells_of_an_old_shard_that_was_restored_from_before_the_move(
+    two: TwoDatabases, team: str
+) -> None:
     """It has jobs again that run elsewhere."""
-    before = await two.content(1, TEAM)
-    await move_namespace(two.urls, TEAM, 2, heard)
-    await two.execute(1, "DELETE FROM tickwise.shard_departures")
+    before = await two.content(1, team)
+    await move_namespace(two.urls, team, 2, heard)
+    await two.execute(1, "DELETE FROM tickwise.shard_departures WHERE namespace = $1", team)
     connection = await asyncpg.connect(two.urls[0])
-    await connection.execute("DELETE FROM tickwise.namespaces WHERE name = $1", TEAM)
-    await connection.execute("DELETE FROM tickwise.lanes WHERE namespace = $1", TEAM)
-    await make_rows(connection, TEAM)
+    await connection.execute("DELETE FROM tickwise.namespaces WHERE name = $1", team)
+    await connection.execute("DELETE FROM tickwise.lanes WHERE namespace = $1", team)
+    await make_rows(connection, team)
     await connection.close()
     [finding] = await shard_findings(two.urls)
     assert (finding.level, "may run them twice" in finding.detail) == ("error", True)
-    assert await two.content(2, TEAM) == before
+    assert await two.content(2, team) == before
+    await two.execute(1, "DELETE FROM tickwise.runs WHERE namespace = $1", team)
+    await two.execute(1, "DELETE FROM tickwise.jobs WHERE namespace = $1", team)
 
 
-async def test_doctor_tells_of_a_new_shard_that_was_restored_from_before_the_move(two: TwoDatabases) -> None:
+async def test_doctor_tells_of_a_new_shard_that_was_restored_from_before_the_move(two: TwoDatabases, team: str) -> None:
     """It has nothing of what was moved to it."""
-    await move_namespace(two.urls, TEAM, 2, heard)
-    await two.execute(2, "DELETE FROM tickwise.shard_arrivals")
+    await move_namespace(two.urls, team, 2, heard)
+    await two.execute(2, "DELETE FROM tickwise.shard_arrivals WHERE namespace = $1", team)
     [finding] = await shard_findings(two.urls)
     assert (finding.level, "restored from a dump of before" in finding.detail) == ("error", True)
+    await two.execute(1, "DELETE FROM tickwise.shard_departures WHERE namespace = $1", team)
 
 
 async def test_databases_are_added_moved_drained_and_removed_by_commands(postgres_url: str, template: str) -> None:

@@ -1,5 +1,8 @@
-"""A mover in a process of its own, which is killed at a step: `python -m tests.support.killed_mover STEP` with the rest
-as JSON on its input. Killed by itself, so that it dies in the very moment in which the step is done."""
+"""Movers in processes of their own, each killed at a step: `python -m tests.support.killed_mover`.
+
+Reads a line of JSON for each, forks a mover (a new interpreter costs a second of a core), and answers with the number
+of the signal that ended it. A mover kills itself, so that it dies in the very moment in which the step is done.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore
@@ -28,14 +32,17 @@ async def main(step: MoveStep, namespace: str, source: MoveEnd, goal: MoveEnd, m
     ).run()
 
 
+def child(said: dict[str, Any]) -> None:
+    """One mover."""
+    ends = (MoveEnd(**said["source"]), MoveEnd(**said["goal"]))
+    asyncio.run(main(MoveStep(said["step"]), said["namespace"], *ends, said["map_url"]))
+
+
 if __name__ == "__main__":
-    said = json.load(sys.stdin)
-    asyncio.run(
-        main(
-            MoveStep(sys.argv[1]),
-            said["namespace"],
-            MoveEnd(**said["source"]),
-            MoveEnd(**said["goal"]),
-            said["map_url"],
-        )
-    )
+    for line in sys.stdin:
+        if not (pid := os.fork()):
+            child(json.loads(line))
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}\n")
+        sys.stdout.flush()

@@ -18,6 +18,11 @@ from tickwise.adapters.store.postgres.shards.tables import MOVED
 from tickwise.ports.store import Store
 
 
+async def _rows(connection: asyncpg.Connection, table: str, condition: str) -> list[dict[str, Any]]:
+    found = await connection.fetch(f"SELECT * FROM tickwise.{table} c WHERE {condition}")
+    return sorted(({name: value for name, value in row.items() if name != "lane"} for row in found), key=repr)
+
+
 async def quietly(_: MoveProgress) -> None:
     """Nobody listens."""
 
@@ -61,27 +66,28 @@ class TwoDatabases:
         """Move a namespace."""
         return await self.mover(namespace, source, goal).run()
 
-    async def rows(self, number: int, table: str, condition: str = "true") -> list[dict[str, Any]]:
+    async def rows(self, number: int, table: str) -> list[dict[str, Any]]:
         """The rows of a table, without numbers that belong to their database."""
         connection = await asyncpg.connect(self.urls[number - 1])
         try:
-            found = await connection.fetch(f"SELECT * FROM tickwise.{table} c WHERE {condition}")
+            return await _rows(connection, table, "true")
         finally:
             await connection.close()
-        rows = [{name: value for name, value in row.items() if name != "lane"} for row in found]
-        return sorted(rows, key=repr)
 
     async def content(self, number: int, namespace: str) -> dict[str, list[dict[str, Any]]]:
         """All rows of a namespace in a database, by table; tables without any are left out."""
         connection = await asyncpg.connect(self.urls[number - 1])
         try:
-            scopes = {
-                table.name: await connection.fetchval("SELECT tickwise.shard_scope($1, $2)", table.ownership, namespace)
+            found = {
+                table.name: await _rows(
+                    connection,
+                    table.name,
+                    await connection.fetchval("SELECT tickwise.shard_scope($1, $2)", table.ownership, namespace),
+                )
                 for table in MOVED
             }
         finally:
             await connection.close()
-        found = {name: await self.rows(number, name, scope) for name, scope in scopes.items()}
         return {name: rows for name, rows in found.items() if rows}
 
     async def execute(self, number: int, text: str, *arguments: Any) -> str:
