@@ -384,6 +384,15 @@ async def test_a_namespace_without_a_place_does_not_move(two: TwoDatabases) -> N
         await two.move("tema", 1, 2)
 
 
+async def test_a_goal_that_has_the_namespace_already_is_not_overwritten(two: TwoDatabases, team: Factory) -> None:
+    """A map that was restored from an older dump may say the wrong place: nothing is removed by it."""
+    await two.store(2).jobs.add([job := team.job()])
+    with pytest.raises(Conflict):
+        await two.move(TEAM, 1, 2)
+    assert await two.store(2).jobs.get(TEAM, job.job_id) is not None
+    await two.store(1).jobs.add([team.job()])
+
+
 async def test_a_writer_that_stays_open_holds_up_the_move_and_nobody_else(
     two: TwoDatabases, team: Factory, others: Factory
 ) -> None:

@@ -184,6 +184,11 @@ class Departure:
         found: str = await self._connection.fetchval(statement("departure_holders"), self._namespace)
         return found
 
+    async def is_here(self) -> bool:
+        """Check whether the database has a job, an active or an ended run of it."""
+        found: bool = await self._connection.fetchval(statement("departure_is_here"), self._namespace)
+        return found
+
     async def forget_runs(self) -> None:
         """Reports of its runs are no longer to be sent again here: they belong to the new place."""
         await self._connection.execute(statement("departure_runs_forget"), self._namespace)

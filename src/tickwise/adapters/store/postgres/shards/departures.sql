@@ -122,6 +122,11 @@ UPDATE tickwise.lanes SET idle = tickwise.now() WHERE namespace = $1
 -- Nothing of the namespace $1 is left here.
 UPDATE tickwise.shard_departures SET cleaned = true WHERE namespace = $1 AND state = 'left'
 
+-- name: departure_is_here
+-- Check whether there is a job, an active or an ended run of the namespace $1.
+SELECT EXISTS (SELECT FROM tickwise.jobs WHERE namespace = $1) OR EXISTS (SELECT FROM tickwise.runs WHERE namespace = $1)
+    OR EXISTS (SELECT FROM tickwise.history WHERE namespace = $1)
+
 -- name: departure_forget
 -- The namespace $1 does not leave, or is back.
 WITH c AS (DELETE FROM tickwise.shard_changes WHERE namespace = $1)

@@ -125,6 +125,7 @@ class NamespaceMover:
                 departure, arrival = self._ends(source, goal)
                 found = await departure.state()
                 if found is None or found.state != "left":
+                    await self._check_goal(self._leftovers(goal), await arrival.state())
                     await self._map.begin_move(self._namespace, self._goal.number)
                     move_id = await self._begin(departure, arrival, self._leftovers(goal))
                     await self._copy(departure, arrival)
@@ -147,7 +148,7 @@ class NamespaceMover:
                     )
                 await departure.give_up()
                 coming = await arrival.state()
-                if coming is not None:
+                if coming is not None and coming.state != "arrived":
                     # What was complete there is void from now on.
                     await arrival.note(self._source.cluster_id, coming.move_id)
                     await _wipe(self._leftovers(goal))
@@ -182,6 +183,16 @@ class NamespaceMover:
         await arrival.prepare()
         await self._say(MoveStep.BEGUN)
         return move_id
+
+    async def _check_goal(self, leftovers: Departure, coming: ArrivalState | None) -> None:
+        """Raise `Conflict` if the new database has the namespace, and not as a leftover: the map may be an old one."""
+        gone = await leftovers.state()
+        is_leftover = (gone is not None and gone.state == "left") or (coming is not None and coming.state != "arrived")
+        if not is_leftover and await leftovers.is_here():
+            raise Conflict(
+                f"shard {self._goal.number} has jobs of the namespace {self._namespace!r} already, and no move brought "
+                "them: was a database restored from an older dump? See `tickwise doctor`"
+            )
 
     def _leftovers(self, goal: asyncpg.Connection) -> Departure:
         """The namespace as an earlier stay, or an earlier try, left it in the new database."""
