@@ -6,7 +6,7 @@ by the identity that it holds, not by its address.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.adapters.store.postgres.shards.halves import DepartureRow
-from tickwise.adapters.store.postgres.shards.mover import MoveEnd, MovePause, NamespaceMover, Tell
+from tickwise.adapters.store.postgres.shards.mover import (
+    MoveEnd,
+    MovePause,
+    MoveProgress,
+    MoveStep,
+    NamespaceMover,
+    Tell,
+)
 from tickwise.adapters.store.postgres.shards.sessions import sole_mover
 from tickwise.domain.errors import Conflict, Misconfigured, NotFound
 from tickwise.ports.shards import NamespacePlace, Placement, Shard, ShardState
@@ -156,6 +163,18 @@ async def move_namespace(urls: Sequence[str], namespace: str, goal: int, tell: T
         if shard.state is ShardState.DRAINING:
             raise Conflict(f"shard {goal} is draining and takes no namespace: `tickwise shards drain {goal} --undo`")
         return await _mover(fleet, known, namespace, place.shard, goal, tell).run()
+
+
+async def move_in_steps(
+    urls: Sequence[str], namespace: str, goal: int, tell: Callable[[int, int], None]
+) -> MovePause | None:
+    """As `move_namespace`; `tell` hears how many steps of how many are done."""
+    steps = list(MoveStep)
+
+    async def hear(told: MoveProgress) -> None:
+        tell(steps.index(told.step) + 1, len(steps))
+
+    return await move_namespace(urls, namespace, goal, hear)
 
 
 async def _settle(

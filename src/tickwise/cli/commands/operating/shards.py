@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
 import click
 
 from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 from tickwise.cli.terminal.progress import progress
-
-if TYPE_CHECKING:
-    from tickwise.adapters.store.postgres.shards.mover import MoveProgress
 
 SHARDS = ("SHARD", "STATE", "NAMESPACES", "ARRIVING", "ADDRESS", "DATABASE")
 MOVES = ("NAMESPACE", "FROM", "TO", "STATE", "CHANGES")
@@ -128,16 +123,10 @@ def move(session: Session, namespace: str, goal: int, database_url: str | None) 
     Its rows are copied while it works; then it takes no writes for a second or two. Run the same command again after
     any interruption: it goes on. Name the shard where the namespace is to undo a move that has not come to its end.
     """
-    from tickwise.adapters.store.postgres.shards.mover import MoveStep
-    from tickwise.wiring.installation.shards import move_namespace
+    from tickwise.wiring.installation.shards import move_in_steps
 
-    steps = list(MoveStep)
-    with progress(f"move {namespace}", len(steps), quiet=session.as_json) as tell:
-
-        async def hear(told: MoveProgress) -> None:
-            tell(steps.index(told.step) + 1, len(steps))
-
-        pause = asyncio.run(move_namespace(_urls(session, database_url), namespace, goal, hear))
+    with progress(f"move {namespace}", quiet=session.as_json) as tell:
+        pause = asyncio.run(move_in_steps(_urls(session, database_url), namespace, goal, tell))
     seconds = None if pause is None else pause.seconds
     if session.as_json:
         session.show_json({"namespace": namespace, "shard": goal, "moved": pause is not None, "pause_seconds": seconds})
