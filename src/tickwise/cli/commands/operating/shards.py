@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+
 import click
 
 from tickwise.cli import output
