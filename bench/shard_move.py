@@ -22,7 +22,7 @@ BATCH = 1_000
 QUIET_WRITES = 200
 
 
-class Writer:
+class SteadyWriter:
     """Submits jobs of a namespace that stays, one after the other, and notes how long each took."""
 
     def __init__(self, store: Store, make: Factory) -> None:
@@ -60,7 +60,7 @@ async def main(jobs: int) -> None:
         for begin in range(0, jobs, BATCH):
             await two.first.jobs.add([team.recurring(now + 3_600.0 + number) for number in range(begin, begin + BATCH)])
         await two.execute(1, "ANALYZE")
-        writer = Writer(two.first, others)
+        writer = SteadyWriter(two.first, others)
         for _ in range(QUIET_WRITES):
             await writer.write()
         before = [seconds for _, seconds in writer.seconds]

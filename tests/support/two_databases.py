@@ -94,7 +94,7 @@ class TwoDatabases:
         """Do something by hand in a database."""
         connection = await asyncpg.connect(self.urls[number - 1])
         try:
-            return await connection.execute(text, *arguments)
+            return str(await connection.execute(text, *arguments))
         finally:
             await connection.close()
 

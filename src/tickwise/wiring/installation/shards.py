@@ -32,7 +32,7 @@ FIRST = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class NamedDatabases:
     """The databases that the settings name, open."""
 
     stores: Sequence[PostgresStore]
@@ -77,7 +77,7 @@ class Fleet:
 
 
 @asynccontextmanager
-async def open_fleet(urls: Sequence[str]) -> AsyncIterator[Fleet]:
+async def open_databases(urls: Sequence[str]) -> AsyncIterator[NamedDatabases]:
     """Open the databases at these addresses. Raises `Misconfigured` if two lead to the same one."""
     if not urls:
         raise Misconfigured("no database is named: set TICKWISE_DATABASE_URL")
@@ -90,58 +90,58 @@ async def open_fleet(urls: Sequence[str]) -> AsyncIterator[Fleet]:
             if store.upkeep.cluster_id in {each.upkeep.cluster_id for each in stores}:
                 raise Misconfigured("two addresses lead to the same database: name each one once")
             stores.append(store)
-        yield Fleet(stores, urls)
+        yield NamedDatabases(stores, urls)
 
 
 async def add_shards(urls: Sequence[str]) -> list[Shard]:
     """Add each database that the map does not have; those that were added. The first call begins the map, with all
     namespaces of the first database in it."""
-    async with open_fleet(urls) as fleet:
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases:
+        known = await databases.first.shard_map.read()
         had = {shard.cluster_id for shard in known.shards.values()}
-        first = fleet.first.upkeep.cluster_id
+        first = databases.first.upkeep.cluster_id
         added = []
-        for store in fleet.stores:
+        for store in databases.stores:
             cluster = store.upkeep.cluster_id
             if cluster in had:
                 continue
             # Its own note first: a database of another installation is refused before the map knows it.
-            await store.shard_membership.join(first, FIRST if store is fleet.first else FIRST + 1)
-            added.append(await fleet.first.shard_map.add(cluster))
+            await store.shard_membership.join(first, FIRST if store is databases.first else FIRST + 1)
+            added.append(await databases.first.shard_map.add(cluster))
         if not had:
-            for name in await fleet.first.move_traces.names():
-                await fleet.first.shard_map.place(name, FIRST)
+            for name in await databases.first.move_traces.names():
+                await databases.first.shard_map.place(name, FIRST)
         return added
 
 
 async def set_shard_state(urls: Sequence[str], number: int, state: ShardState) -> None:
     """Open or drain a shard. Raises `NotFound`."""
-    async with open_fleet(urls[:1]) as fleet:
-        await fleet.first.shard_map.set_state(number, state)
+    async with open_databases(urls[:1]) as databases:
+        await databases.first.shard_map.set_state(number, state)
 
 
 async def remove_shard(urls: Sequence[str], number: int) -> None:
     """Forget an empty shard. Raises `Conflict` while it holds a namespace, and for the first one."""
     if number == FIRST:
         raise Conflict("shard 1 holds people, keys and the map: it cannot be removed")
-    async with open_fleet(urls) as fleet:
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases:
+        known = await databases.first.shard_map.read()
         shard = _shard(known, number)
-        await fleet.first.shard_map.remove(number)
-        if fleet.of_cluster(shard.cluster_id) is not None:
-            await fleet.store_of(shard).shard_membership.leave()
+        await databases.first.shard_map.remove(number)
+        if databases.of_cluster(shard.cluster_id) is not None:
+            await databases.store_of(shard).shard_membership.leave()
 
 
 async def list_shards(urls: Sequence[str]) -> list[dict[str, Any]]:
     """The shards, with the number of namespaces in each."""
-    async with open_fleet(urls) as fleet:
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases:
+        known = await databases.first.shard_map.read()
         return [
             {
                 "shard": shard.number,
                 "state": str(shard.state),
                 "cluster_id": shard.cluster_id,
-                "address": fleet.address(shard),
+                "address": databases.address(shard),
                 "namespaces": sum(place.shard == shard.number for place in known.places.values()),
                 "arriving": sum(place.moving_to == shard.number for place in known.places.values()),
             }
@@ -152,17 +152,17 @@ async def list_shards(urls: Sequence[str]) -> list[dict[str, Any]]:
 async def move_namespace(urls: Sequence[str], namespace: str, goal: int, tell: Tell) -> MovePause | None:
     """Move a namespace, or go on with its move; None: it was there already, and is complete there. A goal at which it
     is ends what an earlier move left: before the namespace had left, that move is undone."""
-    async with open_fleet(urls) as fleet, sole_mover(urls[0]):
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases, sole_mover(urls[0]):
+        known = await databases.first.shard_map.read()
         place = known.places.get(namespace)
         if place is None:
             raise NotFound(f"the namespace {namespace!r} has no place in the map of shards")
         shard = _shard(known, goal)
         if place.shard == goal:
-            return await _settle(fleet, known, namespace, place, tell)
+            return await _settle(databases, known, namespace, place, tell)
         if shard.state is ShardState.DRAINING:
             raise Conflict(f"shard {goal} is draining and takes no namespace: `tickwise shards drain {goal} --undo`")
-        return await _mover(fleet, known, namespace, place.shard, goal, tell).run()
+        return await _mover(databases, known, namespace, place.shard, goal, tell).run()
 
 
 async def move_in_steps(
@@ -178,28 +178,30 @@ async def move_in_steps(
 
 
 async def _settle(
-    fleet: Fleet, known: Placement, namespace: str, place: NamespacePlace, tell: Tell
+    databases: NamedDatabases, known: Placement, namespace: str, place: NamespacePlace, tell: Tell
 ) -> MovePause | None:
     """End or undo what an earlier move of a namespace left that is at its goal."""
     if place.moving_to is not None:
-        await _mover(fleet, known, namespace, place.shard, place.moving_to, tell).undo()
+        await _mover(databases, known, namespace, place.shard, place.moving_to, tell).undo()
         return None
     here = known.shards[place.shard].cluster_id
     for number, shard in known.shards.items():
-        if number == place.shard or fleet.of_cluster(shard.cluster_id) is None:
+        if number == place.shard or databases.of_cluster(shard.cluster_id) is None:
             continue
-        rows = await fleet.store_of(shard).move_traces.departures()
+        rows = await databases.store_of(shard).move_traces.departures()
         if any(row.namespace == namespace and row.is_half_done and row.goal == here for row in rows):
-            return await _mover(fleet, known, namespace, number, place.shard, tell).run()
+            return await _mover(databases, known, namespace, number, place.shard, tell).run()
     return None
 
 
-def _mover(fleet: Fleet, known: Placement, namespace: str, source: int, goal: int, tell: Tell) -> NamespaceMover:
+def _mover(
+    databases: NamedDatabases, known: Placement, namespace: str, source: int, goal: int, tell: Tell
+) -> NamespaceMover:
     return NamespaceMover(
         namespace,
-        source=fleet.end(_shard(known, source)),
-        goal=fleet.end(_shard(known, goal)),
-        shard_map=fleet.first.shard_map,
+        source=databases.end(_shard(known, source)),
+        goal=databases.end(_shard(known, goal)),
+        shard_map=databases.first.shard_map,
         clock=SystemClock(),
         tell=tell,
     )
@@ -214,8 +216,8 @@ def _shard(known: Placement, number: int) -> Shard:
 
 async def move_status(urls: Sequence[str]) -> list[dict[str, Any]]:
     """The moves that are half done, with how far each is."""
-    async with open_fleet(urls) as fleet:
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases:
+        known = await databases.first.shard_map.read()
         numbers = {shard.cluster_id: number for number, shard in known.shards.items()}
         return [
             {
@@ -226,7 +228,7 @@ async def move_status(urls: Sequence[str]) -> list[dict[str, Any]]:
                 "changes": row.changes,
                 "begun": row.begun,
             }
-            for store in fleet.stores
+            for store in databases.stores
             for row in await store.move_traces.departures()
             if row.is_half_done
         ]
@@ -234,28 +236,28 @@ async def move_status(urls: Sequence[str]) -> list[dict[str, Any]]:
 
 async def shard_findings(urls: Sequence[str]) -> list[DoctorFinding]:
     """Half-done moves, and shards that were set back to before or after a move. Nothing where there is one database."""
-    async with open_fleet(urls) as fleet:
-        known = await fleet.first.shard_map.read()
+    async with open_databases(urls) as databases:
+        known = await databases.first.shard_map.read()
         if len(known.shards) < 2:
             return []
         numbers = {shard.cluster_id: number for number, shard in known.shards.items()}
         found = [
             finding
-            for store in fleet.stores
+            for store in databases.stores
             if (number := numbers.get(store.upkeep.cluster_id)) is not None
-            for finding in await _of_shard(fleet, store, number, known, numbers)
+            for finding in await _of_shard(databases, store, number, known, numbers)
         ]
         return found or [DoctorFinding("shards", "ok", f"{len(known.shards)}, and no move is half done")]
 
 
 async def _of_shard(
-    fleet: Fleet, store: PostgresStore, number: int, known: Placement, numbers: Mapping[str, int]
+    databases: NamedDatabases, store: PostgresStore, number: int, known: Placement, numbers: Mapping[str, int]
 ) -> list[DoctorFinding]:
     found = []
     for row in await store.move_traces.departures():
         if row.is_half_done:
             found.append(_half_done(row, number, numbers.get(row.goal)))
-        elif await _is_lost(fleet, row, known, numbers):
+        elif await _is_lost(databases, row, known, numbers):
             goal = numbers[row.goal]
             found.append(
                 DoctorFinding(
@@ -279,12 +281,12 @@ async def _of_shard(
     return found
 
 
-async def _is_lost(fleet: Fleet, row: DepartureRow, known: Placement, numbers: Mapping[str, int]) -> bool:
+async def _is_lost(databases: NamedDatabases, row: DepartureRow, known: Placement, numbers: Mapping[str, int]) -> bool:
     """Check whether the database to which a namespace went, and in which it has its place, does not know of it."""
     goal, place = numbers.get(row.goal), known.places.get(row.namespace)
-    if goal is None or place is None or place.shard != goal or fleet.of_cluster(row.goal) is None:
+    if goal is None or place is None or place.shard != goal or databases.of_cluster(row.goal) is None:
         return False
-    rows = await fleet.store_of(known.shards[goal]).move_traces.arrivals()
+    rows = await databases.store_of(known.shards[goal]).move_traces.arrivals()
     return row.namespace not in {each.namespace for each in rows}
 
 

@@ -34,7 +34,7 @@ class ArrivalState(NamedTuple):
     """By table: the key up to which it is copied; None: all of it."""
 
 
-class Arrival:
+class NamespaceArrival:
     """One namespace and the database that it comes to."""
 
     def __init__(self, connection: asyncpg.Connection, namespace: str, *, keeps_name: bool) -> None:

@@ -63,7 +63,7 @@ class LaneRow(NamedTuple):
     requires: Sequence[str]
 
 
-class Departure:
+class NamespaceDeparture:
     """One namespace and the database that it leaves."""
 
     def __init__(self, connection: asyncpg.Connection, namespace: str, *, keeps_name: bool) -> None:

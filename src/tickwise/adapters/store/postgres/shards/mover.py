@@ -30,10 +30,10 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import translated
-from tickwise.adapters.store.postgres.shards.arrivals import Arrival, ArrivalState
+from tickwise.adapters.store.postgres.shards.arrivals import NamespaceArrival, ArrivalState
 from tickwise.adapters.store.postgres.shards.departures import (
     PAGED,
-    Departure,
+    NamespaceDeparture,
     DepartureState,
     LockedRows,
     captured,
@@ -159,13 +159,17 @@ class NamespaceMover:
         source = await stack.enter_async_context(mover_session(self._source.dsn))
         return source, await stack.enter_async_context(mover_session(self._goal.dsn))
 
-    def _ends(self, source: asyncpg.Connection, goal: asyncpg.Connection) -> tuple[Departure, Arrival]:
+    def _ends(
+        self, source: asyncpg.Connection, goal: asyncpg.Connection
+    ) -> tuple[NamespaceDeparture, NamespaceArrival]:
         return (
-            Departure(source, self._namespace, keeps_name=self._source.keeps_name),
-            Arrival(goal, self._namespace, keeps_name=self._goal.keeps_name),
+            NamespaceDeparture(source, self._namespace, keeps_name=self._source.keeps_name),
+            NamespaceArrival(goal, self._namespace, keeps_name=self._goal.keeps_name),
         )
 
-    async def _begin(self, departure: Departure, arrival: Arrival, leftovers: Departure) -> UUID:
+    async def _begin(
+        self, departure: NamespaceDeparture, arrival: NamespaceArrival, leftovers: NamespaceDeparture
+    ) -> UUID:
         """Note the move in both databases, unless an earlier call did; the move's id."""
         leaving, coming = await departure.state(), await arrival.state()
         if not _is_one_move(leaving, coming, self._goal.cluster_id):
@@ -184,7 +188,7 @@ class NamespaceMover:
         await self._say(MoveStep.BEGUN)
         return move_id
 
-    async def _check_goal(self, leftovers: Departure, coming: ArrivalState | None) -> None:
+    async def _check_goal(self, leftovers: NamespaceDeparture, coming: ArrivalState | None) -> None:
         """Raise `Conflict` if the new database has the namespace, and not as a leftover: the map may be an old one."""
         gone = await leftovers.state()
         is_leftover = (gone is not None and gone.state == "left") or (coming is not None and coming.state != "arrived")
@@ -194,11 +198,11 @@ class NamespaceMover:
                 "them: was a database restored from an older dump? See `tickwise doctor`"
             )
 
-    def _leftovers(self, goal: asyncpg.Connection) -> Departure:
+    def _leftovers(self, goal: asyncpg.Connection) -> NamespaceDeparture:
         """The namespace as an earlier stay, or an earlier try, left it in the new database."""
-        return Departure(goal, self._namespace, keeps_name=self._goal.keeps_name)
+        return NamespaceDeparture(goal, self._namespace, keeps_name=self._goal.keeps_name)
 
-    async def _copy(self, departure: Departure, arrival: Arrival) -> None:
+    async def _copy(self, departure: NamespaceDeparture, arrival: NamespaceArrival) -> None:
         """Copy while the namespace works, until few changes are left."""
         await self._map_lanes(departure, arrival)
         found = await arrival.state()
@@ -223,7 +227,7 @@ class NamespaceMover:
                 break
         await self._say(MoveStep.CAUGHT_UP)
 
-    async def _changes(self, departure: Departure, arrival: Arrival) -> int:
+    async def _changes(self, departure: NamespaceDeparture, arrival: NamespaceArrival) -> int:
         """Copy the rows that changed; how many."""
         await self._map_lanes(departure, arrival)
         async with departure.changes() as changed:
@@ -237,11 +241,11 @@ class NamespaceMover:
                 self._copied += len(rows)
         return sum(map(len, changed.values()))
 
-    async def _map_lanes(self, departure: Departure, arrival: Arrival) -> None:
+    async def _map_lanes(self, departure: NamespaceDeparture, arrival: NamespaceArrival) -> None:
         lanes = await departure.lanes()
         await departure.map_lanes([lane.number for lane in lanes], await arrival.lanes(lanes))
 
-    async def _switch(self, departure: Departure, arrival: Arrival, move_id: UUID) -> None:
+    async def _switch(self, departure: NamespaceDeparture, arrival: NamespaceArrival, move_id: UUID) -> None:
         """Fence, copy the rest, leave. Tried again if somebody holds a lock for long, or the fence's time was over."""
         rest = await _rest(departure)
         for _ in range(SWITCH_TRIES):
@@ -272,7 +276,9 @@ class NamespaceMover:
             "look for it in pg_stat_activity, then repeat the call"
         )
 
-    async def _finish(self, departure: Departure, arrival: Arrival, rest: Sequence[tuple[MovedTable, str]]) -> None:
+    async def _finish(
+        self, departure: NamespaceDeparture, arrival: NamespaceArrival, rest: Sequence[tuple[MovedTable, str]]
+    ) -> None:
         """Copy what is left, while the fence stands."""
         while await self._changes(departure, arrival):
             pass
@@ -283,7 +289,9 @@ class NamespaceMover:
         await arrival.know_holders(await departure.holders())
         await arrival.staged(*await departure.numbers())
 
-    async def _arrive(self, departure: Departure, arrival: Arrival, goal: asyncpg.Connection) -> MovePause:
+    async def _arrive(
+        self, departure: NamespaceDeparture, arrival: NamespaceArrival, goal: asyncpg.Connection
+    ) -> MovePause:
         await arrival.let_in()
         await self._say(MoveStep.LET_IN)
         await self._map.end_move(self._namespace, arrived=True)
@@ -313,7 +321,7 @@ def _is_one_move(leaving: DepartureState | None, coming: ArrivalState | None, go
     )
 
 
-async def _rest(departure: Departure) -> list[tuple[MovedTable, str]]:
+async def _rest(departure: NamespaceDeparture) -> list[tuple[MovedTable, str]]:
     """The tables that are read while the fence stands, with the statement for each: all is prepared before."""
     found = await departure.state()
     since = None if found is None else found.begun - timedelta(seconds=APPENDED_MARGIN_SECONDS)
@@ -325,12 +333,12 @@ async def _rest(departure: Departure) -> list[tuple[MovedTable, str]]:
     ]
 
 
-async def _wipe(leftovers: Departure) -> None:
+async def _wipe(leftovers: NamespaceDeparture) -> None:
     async for _ in leftovers.clean():
         pass
 
 
-async def _quietly(departure: Departure) -> None:
+async def _quietly(departure: NamespaceDeparture) -> None:
     """Take writes again, as far as the database is there; else the fence ends by itself."""
     with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         await departure.unfence()
