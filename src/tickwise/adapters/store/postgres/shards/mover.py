@@ -30,12 +30,12 @@ from uuid import UUID
 import asyncpg
 
 from tickwise.adapters.store.postgres.connection.link import translated
-from tickwise.adapters.store.postgres.shards.arrivals import NamespaceArrival, ArrivalState
+from tickwise.adapters.store.postgres.shards.arrivals import ArrivalState, NamespaceArrival
 from tickwise.adapters.store.postgres.shards.departures import (
     PAGED,
-    NamespaceDeparture,
     DepartureState,
     LockedRows,
+    NamespaceDeparture,
     captured,
 )
 from tickwise.adapters.store.postgres.shards.sessions import mover_session
