@@ -18,7 +18,8 @@ from click.testing import CliRunner
 from tests.support.made_rows import make_rows
 from tests.support.two_databases import TwoDatabases, two_databases, upgraded
 from tickwise.adapters.store.postgres.shards.mover import MoveProgress, MoveStep
-from tickwise.cli.main import main
+from tickwise.cli.commands.operating.shards import shards
+from tickwise.cli.session import Session
 from tickwise.domain.errors import Conflict, Misconfigured, Unavailable
 from tickwise.ports.shards import NamespacePlace, ShardState
 from tickwise.testing.factories import Factory
@@ -243,9 +244,8 @@ async def test_databases_are_added_moved_drained_and_removed_by_commands(postgre
         await both.first.jobs.add([make.recurring(make.now + 3_600.0)])
 
         async def run(*arguments: str) -> dict[str, object]:
-            result = await asyncio.to_thread(
-                CliRunner().invoke, main, ["shards", *arguments, "--database", " ".join(both.urls), "--json"]
-            )
+            given = [*arguments, "--database", " ".join(both.urls), "--json"]
+            result = await asyncio.to_thread(CliRunner().invoke, shards, given, obj=Session(environ={}))
             assert result.exit_code == 0, result.output
             found: dict[str, object] = json.loads(result.stdout)
             return found

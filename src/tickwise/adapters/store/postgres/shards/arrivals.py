@@ -23,7 +23,7 @@ _AT_ONCE: Final = [table for table in MOVED if table.way is CopyWay.AT_ONCE]
 
 
 class ArrivalState(NamedTuple):
-    """How far a namespace has come."""
+    """The progress of a namespace that comes."""
 
     move_id: UUID
     state: str
@@ -45,7 +45,7 @@ class NamespaceArrival:
         self._staging: dict[str, str] = {}
 
     async def state(self) -> ArrivalState | None:
-        """How far it is; None: it has not begun, or was given up."""
+        """Its progress; None: it has not begun, or was given up."""
         row = await self._connection.fetchrow(statement("arrival"), self._namespace)
         if row is None:
             return None

@@ -1,5 +1,5 @@
 -- name: arrival
--- How far the namespace $1 has come to this database; no row: it has not begun to.
+-- The progress of the namespace $1 to this database; no row: it has not begun to.
 SELECT move_id, state, source, cursors::text AS cursors FROM tickwise.shard_arrivals WHERE namespace = $1
 
 -- name: arrival_begin

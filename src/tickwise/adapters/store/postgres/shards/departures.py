@@ -36,11 +36,11 @@ NO_ROWS_BYTES: Final = 21
 """The header and the trailer of COPY's binary format."""
 WATCHED: Final = ("INSERT", "UPDATE", "DELETE")
 GUARDED: Final = ("INSERT",)
-"""What remains to be refused once none of its rows is left."""
+"""New rows are still to be refused once none of its rows is left."""
 
 
 class DepartureState(NamedTuple):
-    """How far a namespace has left."""
+    """The progress of a namespace that leaves."""
 
     move_id: UUID
     state: str
@@ -74,7 +74,7 @@ class NamespaceDeparture:
         self._columns: dict[str, list[str]] = {}
 
     async def state(self) -> DepartureState | None:
-        """How far it is; None: it has not begun, or was given up."""
+        """Its progress; None: it has not begun, or was given up."""
         row = await self._connection.fetchrow(statement("departure"), self._namespace)
         return None if row is None else DepartureState(*row)
 

@@ -1,5 +1,5 @@
 -- name: departure
--- How far the namespace $1 has left this database; no row: it has not begun to.
+-- The progress of the namespace $1 from this database; no row: it has not begun to.
 SELECT move_id, state, goal, cleaned, until > clock_timestamp() AS is_firm, begun FROM tickwise.shard_departures WHERE namespace = $1
 
 -- name: departure_begin

@@ -1,4 +1,4 @@
-"""What a database says of moves: those that are half done, and traces of a database that was set back.
+"""The moves that a database tells of: those that are half done, and traces of a database that was set back.
 
 Invariant: only looks. What is to be done about it is a sentence of the one who asks.
 """

@@ -46,7 +46,7 @@ from tickwise.ports.shards import ShardMap
 
 SWITCH_TRIES: Final = 20
 FEW_CHANGES: Final = 2_000
-"""So many changes are copied in a small part of the pause."""
+"""A number of changes that is copied in a small part of the pause."""
 ROUNDS_MAX: Final = 50
 """A namespace that changes faster than it is copied is fenced all the same, and its pause is longer."""
 APPENDED_MARGIN_SECONDS: Final = 600.0
@@ -54,7 +54,7 @@ APPENDED_MARGIN_SECONDS: Final = 600.0
 
 
 class MoveStep(StrEnum):
-    """What is done; each is durable before it is told."""
+    """The steps of a move; each is durable before it is told."""
 
     BEGUN = "begun"
     COPYING = "copying"
@@ -70,7 +70,7 @@ class MoveStep(StrEnum):
 
 
 class MoveProgress(NamedTuple):
-    """How far a move is."""
+    """The progress of a move."""
 
     step: MoveStep
     bytes_copied: int

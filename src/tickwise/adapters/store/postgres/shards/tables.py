@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 
 class Ownership(StrEnum):
-    """How a row names its namespace: the functions `shard_owner` and `shard_scope` of the database know them."""
+    """The way in which a row names its namespace, for `shard_owner` and `shard_scope` of the database."""
 
     NAMESPACE = "namespace"
     NAME = "name"
@@ -29,7 +29,7 @@ class Ownership(StrEnum):
 
 
 class CopyWay(StrEnum):
-    """When the rows of a table are copied, and to where."""
+    """The time at which the rows of a table are copied, and their place."""
 
     DIRECT = "direct"
     WAITING = "waiting"
