@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict
 from itertools import count
 
@@ -84,7 +84,7 @@ def killed_at(two: TwoDatabases, team: str, movers: asyncio.subprocess.Process) 
     """Begin a move in another process, which is killed when this step is done."""
 
     async def kill(step: MoveStep) -> None:
-        said = {"step": step, "namespace": team, "map_url": two.urls[0]}
+        said: dict[str, object] = {"step": step, "namespace": team, "map_url": two.urls[0]}
         said |= {"source": asdict(two.end(1)), "goal": asdict(two.end(2))}
         assert movers.stdin is not None
         assert movers.stdout is not None
@@ -94,7 +94,7 @@ def killed_at(two: TwoDatabases, team: str, movers: asyncio.subprocess.Process) 
     return kill
 
 
-async def whole(two: TwoDatabases, team: str, before: dict[str, object], number: int) -> None:
+async def whole(two: TwoDatabases, team: str, before: Mapping[str, object], number: int) -> None:
     """All of the namespace is in this shard, once, and nothing of it is in the other one."""
     other = 3 - number
     listed = {"namespaces": before["namespaces"]} if other == 1 else {}

@@ -83,7 +83,7 @@ async def joined(two: TwoDatabases) -> int:
 
 def at_step(step: MoveStep, act):  # type: ignore[no-untyped-def]  # a coroutine function of no arguments
     """Do something once, when this step is done."""
-    done = []
+    done: list[bool] = []
 
     async def tell(progress: MoveProgress) -> None:
         if progress.step is step and not done:

@@ -48,8 +48,6 @@ class DepartureState(NamedTuple):
     goal: str
     """The identity of the database that it goes to."""
     cleaned: bool
-    is_firm: bool
-    """The time of its fence is not over."""
     begun: datetime
     """The time of that database at which it began."""
 

@@ -1,6 +1,6 @@
 -- name: departure
 -- The progress of the namespace $1 from this database; no row: it has not begun to.
-SELECT move_id, state, goal, cleaned, until > clock_timestamp() AS is_firm, begun FROM tickwise.shard_departures WHERE namespace = $1
+SELECT move_id, state, goal, cleaned, begun FROM tickwise.shard_departures WHERE namespace = $1
 
 -- name: departure_begin
 -- The namespace $1 begins to leave for the database $2, in the move $3. What was noted of an earlier try is void.
