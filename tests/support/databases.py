@@ -94,11 +94,11 @@ async def connects(url: str) -> asyncpg.Connection | None:
 
 
 @asynccontextmanager
-async def database(server_url: str) -> AsyncIterator[str]:
-    """The address of a fresh, empty database, gone afterwards whoever is still connected."""
+async def database(server_url: str, template: str = "template1") -> AsyncIterator[str]:
+    """The address of a fresh database, empty or a copy of another one, gone afterwards whoever is still connected."""
     name = f"tickwise_test_{os.getpid()}_{next(_numbers)}"
     connection = await asyncpg.connect(server_url, timeout=10)
-    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     await connection.close()
     try:
         yield with_database(server_url, name)

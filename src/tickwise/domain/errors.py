@@ -20,6 +20,7 @@
     │   └── TooLarge            413
     ├── Unavailable           wait, then send the same again; nothing is lost
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
+    │   ├── NamespaceMoved      503  the namespace is in another database, or is on its way there: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
     │   ├── SealingUnavailable  503  the command that has the key for secrets does not answer
@@ -234,6 +235,17 @@ class StoreUnavailable(Unavailable):
     """The store could not be reached. Nothing of this call was written."""
 
     code = "store_unavailable"
+
+
+class NamespaceMoved(Unavailable):
+    """The namespace has left this database, or is leaving it. Nothing of this call was written: read the map of shards
+    again, then send the same there."""
+
+    code = "namespace_moved"
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"the namespace {namespace} is being moved to another database: send the same again")
+        self.namespace = namespace
 
 
 class InDoubt(Unavailable):

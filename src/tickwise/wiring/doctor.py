@@ -26,6 +26,7 @@ from tickwise.wiring.cassandra.keyspace import cassandra_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
+from tickwise.wiring.installation.shards import shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
@@ -269,6 +270,8 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
             yield finding
         async for finding in secret_findings(settings, store, clock):
             yield finding
+        for shards in await shard_findings(database_url.split()):
+            yield shards
         yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):
             yield finding

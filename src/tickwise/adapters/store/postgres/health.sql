@@ -177,7 +177,7 @@ FROM (SELECT) one LEFT JOIN bad ON true
 ORDER BY bad.subject
 
 -- name: check_planned
--- Recurring jobs that are neither paused nor cancelled and have no timer. $1 page: ids after it, $2 limit. One row for each that is wrong,
+-- Recurring jobs that are neither paused nor cancelled and have no timer; but for namespaces that move between databases. $1 page: ids after it, $2 limit. One row for each that is wrong,
 -- one at least, and in each the last that was looked at, and how many were.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 p AS MATERIALIZED (
@@ -188,6 +188,8 @@ bad AS MATERIALIZED (
   SELECT id AS subject, 'it recurs and has no timer' AS detail, namespace FROM p
   WHERE recurring AND schedule_type <> 'ON_DEMAND' AND (standing = {JobStanding.PLANNED} OR standing = {JobStanding.PAUSED} AND pause_until <= (SELECT at FROM clock))
     AND (SELECT true FROM tickwise.timers t WHERE t.job_id = p.id OFFSET 0) IS NULL
+    AND namespace NOT IN (SELECT namespace FROM tickwise.shard_departures)
+    AND namespace NOT IN (SELECT namespace FROM tickwise.shard_arrivals WHERE state <> 'arrived')
 )
 SELECT bad.subject, bad.detail, bad.namespace, (SELECT id FROM p ORDER BY id DESC LIMIT 1) AS last, (SELECT count(*) FROM p) AS looked
 FROM (SELECT) one LEFT JOIN bad ON true

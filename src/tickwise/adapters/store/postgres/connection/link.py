@@ -21,7 +21,7 @@ import asyncpg
 from tickwise.adapters.store.postgres.connection.arrays import pack_columns
 from tickwise.adapters.store.postgres.connection.dialer import Dialer
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Bug, InDoubt, Invalid, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import Bug, InDoubt, Invalid, Misconfigured, NamespaceMoved, StoreUnavailable, TickwiseError
 
 BEAT: Final = "beat"
 BEAT_SECONDS: Final = 3.0
@@ -157,6 +157,8 @@ _REFUSED_BY_POOL: Final = (
 just now, all its sessions are in use, it shuts down."""
 _NAMESPACE_SHUT: Final = "TW001"
 """The code with which the database's function `namespaces_open` fails."""
+_NAMESPACE_MOVED: Final = "TW002"
+"""The code with which the database's function `shard_check` fails, with the namespace as its detail."""
 _UNSTORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError, UnicodeEncodeError)
 
 
@@ -209,6 +211,8 @@ def translated(*, writes: bool) -> Iterator[None]:
     except asyncpg.PostgresError as error:
         if error.sqlstate == _NAMESPACE_SHUT:
             raise NamespaceShut from error
+        if error.sqlstate == _NAMESPACE_MOVED:
+            raise NamespaceMoved(error.detail or "") from error
         if isinstance(error, asyncpg.CheckViolationError) and error.constraint_name is None:
             # No constraint of ours, which have names: a row was on its way when a partition was made for it.
             raise _unavailable("the database refuses for now", error) from error

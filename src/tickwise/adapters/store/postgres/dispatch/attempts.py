@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -18,7 +18,7 @@ from tickwise.adapters.store.postgres.queue.quota_cache import NO_WALLS
 from tickwise.adapters.store.postgres.queue.starts import OpenStart, Settlement, settle
 from tickwise.adapters.store.postgres.queue.wakeups import Ended, wake, wake_or_not
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, Unavailable
+from tickwise.domain.errors import Bug, InDoubt, Invalid, NamespaceMoved, StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import LATEST_INSTANT, Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, NOT_MEASURED, UsageByRun
@@ -49,6 +49,8 @@ _new = tuple.__new__
 
 _MAX_CLAIMERS: Final = 256
 """Marks are kept for so many executors and sets of labels; a process has a few, a test suite many."""
+
+_OfRun = TypeVar("_OfRun", Began, Outcome)
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +203,16 @@ class Attempts(Part):
         """See the port."""
         if not starts:
             return []
+        try:
+            refused = await self._start(executor, starts)
+        except NamespaceMoved:
+            if staying := await self._staying(starts):
+                await self._start(executor, staying)
+            raise
+        await self._check_departed(refused)
+        return refused
+
+    async def _start(self, executor: int, starts: Sequence[Began]) -> Sequence[UUID]:
         ids, tokens, instants, unknowns, gates = zip(*starts, strict=True)
         _check_instants(instants)
         lost = [ON_UNKNOWN[unknown] for unknown in unknowns]
@@ -238,6 +250,32 @@ class Attempts(Part):
         """See the port."""
         if not outcomes:
             return []
+        try:
+            refused = await self._finish_storable(executor, outcomes, usage)
+        except NamespaceMoved:
+            if staying := await self._staying(outcomes):
+                await self._finish_storable(executor, staying, usage)
+            raise
+        await self._check_departed(refused)
+        return refused
+
+    async def _staying(self, items: Sequence[_OfRun]) -> list[_OfRun]:
+        """Those of runs whose namespace is not leaving: they wait for no move. All are repeated by their executor."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("runs_leaving"), [item.run_id for item in items])
+        leaving = {row[0] for row in rows}
+        return [item for item in items if item.run_id not in leaving]
+
+    async def _check_departed(self, refused: Sequence[UUID]) -> None:
+        """Raise `NamespaceMoved` if one of these left with its namespace and does not work in its new place yet."""
+        if not refused:
+            return
+        async with self._links.pooled(writes=False) as connection:
+            namespace = await connection.fetchval(statement("runs_departed"), refused)
+        if namespace is not None:
+            raise NamespaceMoved(namespace)
+
+    async def _finish_storable(self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun) -> Sequence[UUID]:
         try:
             return await self._finish(executor, outcomes, usage)
         except Invalid:

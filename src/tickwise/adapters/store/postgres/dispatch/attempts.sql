@@ -31,6 +31,17 @@ SELECT run_id, (SELECT CASE WHEN r.overlap > 0 THEN r.job_id ELSE r.run_id END F
 FROM b
 WHERE (SELECT count(*) FROM noted) >= 0 AND run_id NOT IN (SELECT run_id FROM u) AND run_id NOT IN (SELECT run_id FROM again)
 
+-- name: runs_leaving
+-- Those of the runs $1 whose namespace is leaving this database, or has left it.
+SELECT r.run_id FROM tickwise.runs r
+WHERE r.run_id = ANY($1::uuid[]) AND r.namespace IN (SELECT d.namespace FROM tickwise.shard_departures d)
+UNION ALL
+SELECT d.run_id FROM tickwise.shard_departed_runs d WHERE d.run_id = ANY($1)
+
+-- name: runs_departed
+-- The namespace of one of the runs $1 that left with it, and that does not work in its new place yet.
+SELECT namespace FROM tickwise.shard_departed_runs WHERE run_id = ANY($1::uuid[]) LIMIT 1
+
 -- name: finish_ended
 -- Delete held runs that have already ended; the record stays. $1 executor, $2 runs. Returns those.
 DELETE FROM tickwise.runs r

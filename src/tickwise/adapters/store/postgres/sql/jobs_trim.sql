@@ -25,6 +25,8 @@ over AS MATERIALIZED (
     WHERE job_id = old.job_id AND lasting = old.lasting
       AND tableoid IN ('tickwise.jobs_lasting'::regclass, 'tickwise.jobs_rest'::regclass)
       AND NOT recurring AND created < to_timestamp($1::float8)
+      -- The timers of jobs that arrive from another database wait elsewhere.
+      AND NOT EXISTS (SELECT FROM tickwise.shard_arrivals a WHERE a.namespace = j.namespace AND a.state <> 'arrived')
       AND NOT EXISTS (SELECT FROM tickwise.timers t WHERE t.job_id = j.job_id)
       AND NOT EXISTS (SELECT FROM tickwise.runs r WHERE r.job_id = j.job_id)
       AND NOT EXISTS (SELECT FROM tickwise.history h WHERE h.job_id = j.job_id)
