@@ -38,7 +38,7 @@ IsHeld = Callable[[str, UUID, int], Awaitable[bool]]
 
 
 class AttemptFate(StrEnum):
-    """What the store says of an attempt."""
+    """The account of what the store says of an attempt."""
 
     HELD = "held"
     """By an executor, as far as the store knows."""
