@@ -1,4 +1,4 @@
-"""The account of what `doctor` says of the cluster of an executor: its version, what the credentials may do, quotas, network policy.
+"""The finding of `doctor` on a cluster: its version, permissions of the credentials, quotas, network policy.
 
     POST SelfSubjectAccessReview   for each call that the runner makes, in each namespace of Kubernetes
 

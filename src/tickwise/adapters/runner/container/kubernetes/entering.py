@@ -4,7 +4,7 @@
     ↵ RS tickwise-result:eyJyb3dzIjogM30=↵   taken out, with the line feed before it
 
 A pod gives nothing back but its log and 4,096 bytes of a termination message, so a result goes through the log. A task
-may write such a line itself: its result is its own to say, whatever the way.
+may write such a line itself: its result is its own to say.
 """
 
 from __future__ import annotations
