@@ -57,7 +57,7 @@ class Births:
     async def run(self) -> None:
         """Watch until cancelled."""
         url = f"{self._node.api}/api/v1/namespaces/default/pods?watch=true"
-        async with self._node._session.get(url, timeout=aiohttp.ClientTimeout(total=None)) as answer:  # noqa: SLF001
+        async with self._node._session.get(url, timeout=aiohttp.ClientTimeout(total=None)) as answer:  # noqa: SLF001  # a look inside, for a measurement
             while line := await answer.content.readline():
                 name = json.loads(line)["object"]["metadata"].get("labels", {}).get("job-name", "")
                 self._seen.setdefault(name, time.perf_counter())
@@ -107,17 +107,17 @@ async def _executor(config: str, template: str, pods: int) -> None:
     for _ in range(pods):
         stage.launch(busy(entrypoint=["x"]))
     while len(stage.listener.begun) < pods:
-        stage.listener._changed.clear()  # noqa: SLF001
-        await stage.listener._changed.wait()  # noqa: SLF001
+        stage.listener._changed.clear()  # noqa: SLF001  # a look inside, for a measurement
+        await stage.listener._changed.wait()  # noqa: SLF001  # a look inside, for a measurement
     runner: Any = stage.runner
-    attempts = list(runner._attempts.values())  # noqa: SLF001
+    attempts = list(runner._attempts.values())  # noqa: SLF001  # a look inside, for a measurement
     await eventually(
         lambda: all(each.sink.kept_bytes for each in attempts), within_seconds=600, what="all logs are read"
     )
     print(READY, time.perf_counter() - begun, flush=True)
     await asyncio.to_thread(sys.stdin.read)
     with contextlib.suppress(Exception):
-        await runner._cluster.close()  # noqa: SLF001
+        await runner._cluster.close()  # noqa: SLF001  # a look inside, for a measurement
 
 
 async def _memory(site: ClusterSite, pods: int) -> tuple[float, float]:

@@ -54,7 +54,7 @@ class WarmWatch(Protocol):
 
 
 class AttemptFate(StrEnum):
-    """What the store says of an attempt."""
+    """The account of what the store says of an attempt."""
 
     HELD = "held"
     """By an executor, as far as the store knows."""

@@ -1,4 +1,4 @@
-"""What `doctor` says of the cluster of an executor: its version, what the credentials may do, quotas, network policy.
+"""The finding of `doctor` on a cluster: its version, permissions of the credentials, quotas, network policy.
 
     POST SelfSubjectAccessReview   for each call that the runner makes, in each namespace of Kubernetes
 
@@ -85,7 +85,7 @@ def _with_doubts(text: str, full: Sequence[str], open_ones: Sequence[str]) -> Do
 
 
 async def lacking(cluster: JobCluster, namespace: str) -> Sequence[str]:
-    """What the credentials may not do there, of what the runner does."""
+    """The account of what the credentials may not do there, of what the runner does."""
     found = []
     for group, resource, part, verbs in NEEDS:
         for verb in verbs:

@@ -59,7 +59,7 @@ def container_policy(settings: Settings, store: Store | None, watch: WarmWatch |
 
 
 def fate_in(attempts: Sequence[AttemptRow], token: int) -> AttemptFate:
-    """What the attempts of a run on record say of the one with this token. One that is not on record was lost before
+    """The fate of the attempt with this token, by those of its run on record. One that is not on record was lost before
     its start was, or its end never reached the store."""
     row = next((each for each in attempts if each.token == token), None)
     if row is None or (row.state is RunState.QUEUED and row.reason in (None, LEASE_LOST)):

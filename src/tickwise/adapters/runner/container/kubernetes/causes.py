@@ -128,7 +128,7 @@ def _start_fault(message: str, said: str) -> ContainerFault | None:
 
 
 def pending_sentence(pod: Pod | None, events: Sequence[PodEvent]) -> str:
-    """What a pod waits for, in the words of Kubernetes; empty: nothing is known."""
+    """The account of what a pod waits for, in the words of Kubernetes; empty: nothing is known."""
     if pod is not None:
         unplaced = pod.condition("PodScheduled")
         if unplaced is not None:
@@ -141,7 +141,7 @@ def pending_sentence(pod: Pod | None, events: Sequence[PodEvent]) -> str:
 
 
 def disruption(end: PodEnd) -> str | None:
-    """What was done to a pod from outside, for people; None: nothing, as far as is known."""
+    """The account of what was done to a pod from outside, for people; None: nothing, as far as is known."""
     pod, finished = end.pod, None if end.pod.end is None else instant(end.pod.end.finished_at)
     target = pod.condition(DISRUPTED)
     deleted = pod.metadata.deleted_at

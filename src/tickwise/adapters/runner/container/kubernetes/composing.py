@@ -42,7 +42,7 @@ SYMPTOMS: Final = f"{OUT}/symptoms"
 SCRIPT: Final = f"{IN}/task"
 TOKEN_KEY: Final = "identity_token"
 MESSAGE_BYTES: Final = 4_096
-"""What the kubelet reads of a termination message."""
+"""The account of what the kubelet reads of a termination message."""
 MAX_SECRET_BYTES: Final = 1_000_000
 """Kubernetes takes 1 MiB in one Secret."""
 NOBODY: Final = 65_534
@@ -81,7 +81,7 @@ def marks_of(assignment: Assignment, policy: ContainerPolicy, executor: str) -> 
 
 
 class _PodProgram(NamedTuple):
-    """What the container runs, and the files that it needs, by their keys in the Secret."""
+    """The account of what the container runs, and the files that it needs, by their keys in the Secret."""
 
     command: Sequence[str] | None
     arguments: Sequence[str] | None
@@ -238,7 +238,7 @@ def _literal(text: str) -> str:
 
 
 def _walls(*, says_result: bool) -> Mapping[str, Any]:
-    """What a template may change."""
+    """The account of what a template may change."""
     mounts = [{"name": "tickwise-tmp", "mountPath": "/tmp"}, {"name": "tickwise-work", "mountPath": WORK}]
     volumes: list[Mapping[str, Any]] = [
         {"name": "tickwise-tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}},
@@ -272,7 +272,7 @@ def _walls(*, says_result: bool) -> Mapping[str, Any]:
 
 
 def _of_attempt(assignment: Assignment, place: JobPlace, policy: ContainerPolicy) -> Mapping[str, Any]:
-    """What no template changes, of the pod as a whole."""
+    """The account of what no template changes, of the pod as a whole."""
     spec: dict[str, Any] = {"restartPolicy": "Never"}
     if place.account is not None:
         spec["serviceAccountName"] = place.account

@@ -1,10 +1,10 @@
-"""What runs before a script in a pod, and what it says at its end: lines of the log that are no output.
+"""The account of what runs before a script in a pod, and what it says at its end: lines of the log that are no output.
 
     hello↵                                   output
     ↵ RS tickwise-result:eyJyb3dzIjogM30=↵   taken out, with the line feed before it
 
 A pod gives nothing back but its log and 4,096 bytes of a termination message, so a result goes through the log. A task
-may write such a line itself: its result is its own to say, whatever the way.
+may write such a line itself: its result is its own to say.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ResultLines:
         return self._without_first(bytes(output))
 
     def end(self) -> bytes:
-        """What was held back."""
+        """The account of what was held back."""
         held, self._held = self._held, b""
         return self._without_first(held) if not self._found or held != b"\n" else b""
 
@@ -87,6 +87,6 @@ class ResultLines:
         return True
 
     def found(self, name: str) -> bytes | None:
-        """What was said under a name; None: nothing."""
+        """The account of what was said under a name; None: nothing."""
         kept = self._found.get(name.encode())
         return None if kept is None else bytes(kept)

@@ -7,7 +7,7 @@
               held by an executor, or its token is not earlier ──► we are the one that is too late: given back
 
 Invariant: while a pod of a run may run, its Job is there (it is deleted in the foreground), so a second one cannot be
-made. Whoever ends a Job or a pod names the version in which it bears his own token: an executor that comes late cannot
+made. An executor that ends a Job or a pod names the version in which it bears its own token: one that comes late cannot
 end what another one has adopted.
 """
 

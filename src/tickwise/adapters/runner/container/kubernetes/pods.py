@@ -1,4 +1,4 @@
-"""What is read of a pod: no more than its end and its causes need, so that thousands fit into memory."""
+"""The account of what is read of a pod: no more than its end and its causes need, so that thousands fit into memory."""
 
 from __future__ import annotations
 

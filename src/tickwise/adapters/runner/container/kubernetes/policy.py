@@ -27,7 +27,7 @@ MAX_TEMPLATE_BYTES: Final = 256 << 10
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _KEYS: Final = ("name", "mountPath", "ip")
-"""What names the items of a list, the first that all have."""
+"""The account of what names the items of a list, the first that all have."""
 
 
 class JobPlace(NamedTuple):

@@ -75,13 +75,13 @@ CREATED_AT_ONCE: Final = 64
 """Jobs on their way to the API: a thousand at one instant would wait for its answers for longer than a call may."""
 MAX_NOTES: Final = 20
 NOTE_AFTER_SECONDS: Final = 1.0
-"""What a pod waits for shorter is not worth a line of its log."""
+"""The account of what a pod waits for shorter is not worth a line of its log."""
 NETWORK_POLICY: Final = "tickwise-no-network"
 _logger = logging.getLogger(__name__)
 
 
 class _Life(NamedTuple):
-    """What belongs to one attempt."""
+    """The account of what belongs to one attempt."""
 
     place: JobPlace
     says_result: bool
@@ -421,7 +421,7 @@ class KubernetesRunner(SlotRunner):
                     await tracked.changed.wait()
 
     async def _events(self, assignment: Assignment, life: _Life, pod: Pod | None) -> Sequence[PodEvent]:
-        """What Kubernetes says of its pod; of its Job, while it has none: a quota shows there alone."""
+        """The account of what Kubernetes says of its pod; of its Job, while it has none: a quota shows there alone."""
         name = name_of(assignment) if pod is None else pod.metadata.name
         try:
             return await self._cluster.events(life.place.namespace, name)

@@ -4,7 +4,7 @@
         ├── of this executor, and of none of its attempts ──► deleted: a deletion failed, or the API was away
         └── of another executor ── what does the store say of the attempt?
               held ──► left alone        settled ──► deleted
-              lost ──► left for whoever claims the run next and adopts it, for a bounded time; then deleted
+              lost ──► left for the executor that claims the run next and adopts it, for a bounded time; then deleted
 
 What an executor that was killed leaves behind goes on until another one adopts it, or for `ADOPTION_SECONDS` after its
 lease. A Secret goes with its Job.

@@ -35,7 +35,7 @@ class _Bookmark(msgspec.Struct, frozen=True):
 
 
 class TrackedPod:
-    """What is known of the pod of one run: of the one Job that is chosen, once that is made or adopted."""
+    """The knowledge of the pod of one run: of the one Job that is chosen, once that is made or adopted."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[Pod, bool]] = {}
