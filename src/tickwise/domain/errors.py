@@ -20,6 +20,8 @@
     │   └── TooLarge            413
     ├── Unavailable           wait, then send the same again; nothing is lost
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
+    │   │   └── ShardUnavailable     … nor in these shards of it; what was for others may be written
+    │   ├── NamespaceMoved      503  the namespace is in another database, or is on its way there: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
     │   ├── SealingUnavailable  503  the command that has the key for secrets does not answer
@@ -35,6 +37,7 @@ one place, `api/problems.py`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 from uuid import UUID
 
@@ -234,6 +237,26 @@ class StoreUnavailable(Unavailable):
     """The store could not be reached. Nothing of this call was written."""
 
     code = "store_unavailable"
+
+
+class ShardUnavailable(StoreUnavailable):
+    """Databases of some shards could not be reached. Nothing was written there; parts of the call that concern
+    namespaces of other shards may be."""
+
+    def __init__(self, shards: Collection[int], detail: str) -> None:
+        super().__init__(detail)
+        self.shards = frozenset(shards)
+
+
+class NamespaceMoved(Unavailable):
+    """The namespace has left this database, or is leaving it. Nothing of this call was written: read the map of shards
+    again, then send the same there."""
+
+    code = "namespace_moved"
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"the namespace {namespace} is being moved to another database: send the same again")
+        self.namespace = namespace
 
 
 class InDoubt(Unavailable):
