@@ -14,8 +14,9 @@ import pytest
 import pytest_asyncio
 
 from tests.conformance import test_memory
-from tests.support.shard_map import MemoryShardMap
+
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 
 class ShardState(StrEnum):
-    """What a shard is for."""
+    """The use of a shard."""
 
     OPEN = "open"
     """New namespaces may be placed here."""
@@ -35,7 +35,7 @@ class Shard:
 
 
 class NamespacePlace(NamedTuple):
-    """Where a namespace is."""
+    """The place of a namespace."""
 
     shard: int
     moving_to: int | None = None
@@ -73,7 +73,7 @@ class ShardMap(Protocol):
         ...
 
     async def place(self, namespace: str, shard: int) -> NamespacePlace:
-        """Place a namespace that has no place yet; return the place that it has: another process may have been first."""
+        """Place a namespace that has none yet; return the place that it has: another process may have been first."""
         ...
 
     async def begin_move(self, namespace: str, goal: int) -> NamespacePlace:

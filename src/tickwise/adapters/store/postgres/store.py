@@ -54,6 +54,7 @@ from tickwise.adapters.store.postgres.records.starts import StartSearches
 from tickwise.adapters.store.postgres.schema import WANTED, SchemaVersion, current
 from tickwise.adapters.store.postgres.secrets.secrets import Secrets
 from tickwise.adapters.store.postgres.server import settings_findings, upkeep_findings
+from tickwise.adapters.store.postgres.shards.shard_map import PostgresShardMap, ShardMembership
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.adapters.store.postgres.upkeep import Maintenance
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
@@ -168,6 +169,7 @@ class PostgresStore:
         self.factors, self.factor_steps = Factors(shared), FactorSteps(shared)
         self.audit = Audit(shared)
         self.feed = Feed(shared)
+        self.shard_map, self.shard_membership = PostgresShardMap(shared), ShardMembership(shared)
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""

@@ -1,0 +1,1 @@
+"""Several memory stores behind one map."""
