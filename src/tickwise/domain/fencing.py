@@ -44,7 +44,9 @@ def shard_bits(token: int) -> int:
 
 def tokens_from(first: int, shard: int | None) -> Iterator[int]:
     """The tokens from this one on; those of one shard, if there are several."""
-    return count(first) if shard is None else count(first - shard_bits(first) + SHARD_STEP + shard_bits(shard), SHARD_STEP)
+    return (
+        count(first) if shard is None else count(first - shard_bits(first) + SHARD_STEP + shard_bits(shard), SHARD_STEP)
+    )
 
 
 def first_token(epoch: int) -> int:

@@ -1,6 +1,6 @@
 """What an answer is without, because a database was away: told beside the answer, within one task of asyncio.
 
-    watch() ──► calls that go without a shard note it ──► what `watch` returned has their numbers
+watch() ──► calls that go without a shard note it ──► what `watch` returned has their numbers
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVe
 
 
 async def _judge_database(database_url: str, period: HistoryPeriod) -> HistoryVerdict:
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    store = PostgresStore(database_url, clock=SystemClock())
+    store = store_of(database_url, SystemClock())
     await store.open()
     try:
         return await judge_records(store, period)

@@ -114,7 +114,9 @@ def cut(answers: Sequence[Sequence[T]], asked: Asked) -> list[T]:
     return found[: _limit(asked, "limit")]
 
 
-def _behind(answers: Sequence[Any], rows: Callable[[Any], Sequence[Any]], place: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+def _behind(
+    answers: Sequence[Any], rows: Callable[[Any], Sequence[Any]], place: Callable[[Any], Any]
+) -> tuple[list[Any], Any]:
     """Rows of pages by places, up to the least place at which a page ended."""
     ends = [answer.beyond for answer in answers if answer.beyond is not None]
     end = min(ends, default=None)
@@ -146,8 +148,8 @@ def examined(answers: Sequence[Examined], _: Asked) -> Examined:
     """`CheckStore.violations`. An executor is in each shard, and may be found in several."""
     ends = [answer.last for answer in answers if answer.last is not None]
     end = min(ends, default=None)
-    found = [each for answer in answers for each in answer.found if end is None or each.subject <= end]
-    return Examined(last=end, found=sorted(found, key=attrgetter("subject")))
+    found = {each.subject: each for answer in answers for each in answer.found if end is None or each.subject <= end}
+    return Examined(last=end, found=[found[subject] for subject in sorted(found)])
 
 
 def lost_executors(answers: Sequence[Sequence[Any]], asked: Asked) -> list[Any]:
@@ -272,5 +274,3 @@ def by_namespace(items: Iterable[T], namespace: Callable[[T], str]) -> dict[str,
     for item in items:
         found.setdefault(namespace(item), []).append(item)
     return found
-
-

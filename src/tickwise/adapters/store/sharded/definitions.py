@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
 from uuid import UUID
 
+from tickwise.adapters.store.sharded.combining import audit_page
 from tickwise.adapters.store.sharded.fleet import Fleet, together
 from tickwise.adapters.store.sharded.placing import FIRST
-from tickwise.adapters.store.sharded.routes import ROUTES, RoutedPart, ByNamespace
+from tickwise.adapters.store.sharded.routes import ROUTES, ByNamespace, RoutedPart
 from tickwise.adapters.store.sharded.turns import Turns
 from tickwise.domain.audit import AuditEntry
-from tickwise.domain.errors import Conflict, StoreUnavailable
-from tickwise.ports.audit import AuditPage, AuditQuery
+from tickwise.domain.callers import INSTALLATION
+from tickwise.domain.errors import Conflict
+from tickwise.domain.notices.rules import Notice
+from tickwise.domain.observing.status_pages import StatusPage
+from tickwise.ports.audit import AuditPage, AuditQuery, AuditStore
 from tickwise.ports.store import (
     Added,
+    Check,
+    CheckStore,
     DueNotices,
     JobChange,
     JobMove,
@@ -31,11 +36,9 @@ from tickwise.ports.store import (
     RuleRow,
     RuleStore,
     StatusPageStore,
+    Violation,
+    check_one_namespace,
 )
-from tickwise.ports.audit import AuditStore
-from tickwise.adapters.store.sharded.combining import audit_page
-from tickwise.domain.callers import INSTALLATION
-from tickwise.domain.observing.status_pages import StatusPage
 from tickwise.ports.store.status_pages import StatusPageQuery, slug_taken
 
 
@@ -58,6 +61,7 @@ class Jobs:
         self, jobs: Sequence[NewJob], receipt: Receipt | None = None, *, whole: bool = False
     ) -> Sequence[Added] | Replay:
         """See the port. The jobs of one shard go together, those of several at the same time."""
+        check_one_namespace(jobs, receipt, whole=whole)
         places = self._fleet.places
         shares: dict[int, list[int]] = {}
         for at, job in enumerate(jobs):
@@ -97,7 +101,7 @@ class Jobs:
 
 
 class Receipts:
-    """`ReceiptStore` of the port. A receipt is kept with its effect, in the shard of that; one without, in the first."""
+    """`ReceiptStore` of the port. A receipt is kept with its effect, in that shard; one without, in the first."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -109,6 +113,8 @@ class Receipts:
 
     async def keep(self, receipt: Receipt) -> Replay | None:
         """See the port."""
+        if (found := await self.find(receipt.principal, receipt.route, receipt.key)) is not None:
+            return found
         return await self._fleet.on(FIRST, lambda store: store.receipts.keep(receipt))
 
 
@@ -126,7 +132,6 @@ class Rules(RoutedPart):
 
     def version_with(self, number: int, version: int) -> int:
         """The version, when this shard says that its own is so."""
-        _, rows = self._known.get(number, (0, ()))
         return sum(known for each, (known, _) in self._known.items() if each != number) + version
 
     def _version(self) -> int:
@@ -159,17 +164,49 @@ class Notices(RoutedPart):
 
     async def due(self, sender: str, limit: int) -> DueNotices:
         """See the port."""
-        taken: list[Any] = []
+        taken: list[Notice] = []
         has_channels = False
-        for number in self._turns.order():
-            room = limit - len(taken)
+        order = self._turns.order()
+        # A fair share each at first, then what others left.
+        for number, share in [
+            *((each, math.ceil(limit / len(order))) for each in order),
+            *((each, limit) for each in order),
+        ]:
+            room = min(share, limit - len(taken))
+            if room <= 0:
+                break
             found = await self._fleet.on(number, lambda store, room=room: store.notices.due(sender, room))  # type: ignore[misc]  # mypy infers no type of a default
             self._turns.had(number, found.notices)
             taken += found.notices
             has_channels = has_channels or found.has_channels
-            if len(taken) >= limit:
-                break
         return DueNotices(taken, has_channels)
+
+
+class Checks(RoutedPart):
+    """`CheckStore` of the port."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(fleet, "checks", CheckStore, ROUTES["checks"][1], ByNamespace())
+
+    async def heal(self, check: Check, found: Sequence[Violation]) -> int:
+        """See the port. An executor is put right in each shard, and counts once."""
+        shares: dict[int, list[Violation]] = {}
+        everywhere: list[Violation] = []
+        for each in found:
+            if each.namespace is None:
+                everywhere.append(each)
+            else:
+                shares.setdefault(self._fleet.places.of(each.namespace), []).append(each)
+        calls = {
+            number: self._fleet.on(number, lambda store, share=share: store.checks.heal(check, share))  # type: ignore[misc]  # mypy infers no type of a default
+            for number, share in shares.items()
+        }
+        healed = sum((await together(calls)).values()) if calls else 0
+        if everywhere:
+            healed += max(
+                (await self._fleet.each(lambda store: store.checks.heal(check, everywhere), lenient=True)).values()
+            )
+        return healed
 
 
 class StatusPages(RoutedPart):

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import structlog
 
-from tickwise.adapters.store.sharded.combining import by_namespace
+from tickwise.adapters.store.sharded import combining as combine
 from tickwise.adapters.store.sharded.definitions import Rules
 from tickwise.adapters.store.sharded.fleet import Fleet, together
 from tickwise.adapters.store.sharded.membership import Memberships
@@ -29,6 +29,7 @@ from tickwise.domain.errors import ShardUnavailable, StoreUnavailable, Unavailab
 from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
+from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.store import (
     AttemptRow,
     Began,
@@ -37,18 +38,20 @@ from tickwise.ports.store import (
     FireBatch,
     Fired,
     FireRequest,
-    QuotaStore,
     Ready,
     RunStore,
     TimerStore,
 )
-from tickwise.ports.identity.quotas import QuotaStore
-from tickwise.adapters.store.sharded import combining as combine
 
 SLOW_CLAIM_SECONDS: Final = 0.5
 """A claim goes on with the next shard when one has not answered for so long. What that one gives later goes back."""
 
 logger = structlog.get_logger("tickwise.store")
+
+
+def batch_over() -> StoreUnavailable:
+    """The error of a batch that was committed, released or never taken."""
+    return StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
 
 
 class Batches:
@@ -68,7 +71,7 @@ class Batches:
         """The shard of a batch, and its name there. Raises `StoreUnavailable` if it is over."""
         found = self._taken.get(name)
         if found is None:
-            raise StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
+            raise batch_over()
         return found
 
     def pop(self, name: int) -> tuple[int, int] | None:
@@ -133,8 +136,11 @@ class Timers(RoutedPart):
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """See the port."""
-        number, there = self._batches.of(batch_id)
-        self._batches.pop(batch_id)
+        if (found := self._batches.pop(batch_id)) is None:
+            if not fires:
+                return 0
+            raise batch_over()
+        number, there = found
         return await self._fleet.on(number, lambda store: store.timers.commit(there, fires))
 
     async def release(self, batch_id: int) -> None:
@@ -206,28 +212,41 @@ class Attempts:
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """See the port. Priorities count within a shard; shards take turns."""
         async with self._memberships.claiming(request.executor):
-            rows: list[Claimed] = []
-            failed: StoreUnavailable | None = None
-            asked = 0
-            lost = self._memberships.lost(request.executor)
-            for number in [each for each in self._turns.order() if each not in lost]:
-                room = request.limit - len(rows)
-                if room <= 0:
-                    break
-                try:
-                    part = await self._claim_at(number, replace(request, limit=room))
-                except StoreUnavailable as away:
-                    self._fleet.is_slow(number)
-                    failed = away
-                    continue
-                asked += 1
-                self._turns.had(number, part)
-                rows += part
-            if failed is not None and not asked:
-                raise failed
-        if request.runs is not None and len(rows) > 1:
-            named = {run_id: at for at, run_id in enumerate(request.runs)}
-            rows.sort(key=lambda row: named[row.run_id])
+            if request.runs is None:
+                return await self._claim(request)
+            return await self._claim_named(request, request.runs)
+
+    async def _claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:
+        """A name says nothing of its shard: each looks for all of them, in an index."""
+        rows: list[Claimed] = []
+        left = [*dict.fromkeys(runs)]
+        while left and len(rows) < request.limit:
+            room = request.limit - len(rows)
+            names, left = left[:room], left[room:]
+            found = {row.run_id: row for row in await self._claim(replace(request, runs=names, limit=room))}
+            rows += [found[name] for name in names if name in found]
+        return rows
+
+    async def _claim(self, request: ClaimRequest) -> Sequence[Claimed]:
+        rows: list[Claimed] = []
+        failed: StoreUnavailable | None = None
+        asked = 0
+        lost = self._memberships.lost(request.executor)
+        for number in [each for each in self._turns.order() if each not in lost]:
+            room = request.limit - len(rows)
+            if room <= 0:
+                break
+            try:
+                part = await self._claim_at(number, replace(request, limit=room))
+            except StoreUnavailable as away:
+                self._fleet.is_slow(number)
+                failed = away
+                continue
+            asked += 1
+            self._turns.had(number, part)
+            rows += part
+        if failed is not None and not asked:
+            raise failed
         return rows
 
     async def _claim_at(self, number: int, request: ClaimRequest) -> Sequence[Claimed]:

@@ -1,6 +1,6 @@
 """The feed over several shards: a place in each, and pages of all of them.
 
-    place of shard 1 + place of shard 2 ──► changes of each ──► tagged with the shard, for their numbers are its own
+place of shard 1 + place of shard 2 ──► changes of each ──► tagged with the shard, for their numbers are its own
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from operator import attrgetter, or_
 from uuid import UUID
 
 from tickwise.adapters.store.sharded.fleet import Fleet
-from tickwise.domain.fencing import SHARD_BITS, shard_bits
 from tickwise.domain.feed import FeedPlace, PlacesOfShards
-from tickwise.ports.store import Store
+from tickwise.domain.fencing import SHARD_BITS, shard_bits
 from tickwise.ports.feed import FeedPage, RunChanges
+from tickwise.ports.store import Store
 
 
 class Feed:

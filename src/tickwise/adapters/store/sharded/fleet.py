@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable, Unavailable
 from tickwise.adapters.store.sharded.placing import FIRST, KnownPlaces
+from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable, Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.missing import note_missing
@@ -35,12 +35,13 @@ logger = structlog.get_logger("tickwise.store")
 class Fleet:
     """The stores by the numbers of their shards."""
 
-    def __init__(self, stores: Sequence[Store], places: KnownPlaces, clock: Clock) -> None:
+    def __init__(self, stores: Sequence[Store], places: KnownPlaces, clock: Clock, *, reads_only: bool = False) -> None:
         """`stores`: the first one is that of the first shard; what the others are, their cluster ids tell."""
         self.first = stores[0]
         self.places = places
         self.clock = clock
         self.stores: dict[int, Store] = {}
+        self._reads_only = reads_only
         self._unopened = list(stores)
         self._opening: asyncio.Task[None] | None = None
         self._away_until: dict[int, float] = {}
@@ -63,7 +64,8 @@ class Fleet:
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unavailable):
                 raise outcome
-        await self._adopt_names()
+        if not self._reads_only:
+            await self._adopt_names()
 
     async def close(self) -> None:
         """Close all stores."""
@@ -76,7 +78,9 @@ class Fleet:
     async def _open_one(self, store: Store) -> None:
         await store.open()
         cluster_id = store.upkeep.cluster_id
-        number = next((each.number for each in self.places.known.shards.values() if each.cluster_id == cluster_id), None)
+        number = next(
+            (each.number for each in self.places.known.shards.values() if each.cluster_id == cluster_id), None
+        )
         if number is None:
             await store.close()
             raise Misconfigured(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,12 +22,11 @@ from uuid import UUID
 import structlog
 
 from tickwise.adapters.store.sharded.fleet import Fleet
-from tickwise.domain.errors import Conflict, ShardUnavailable, StoreUnavailable, Unavailable
+from tickwise.domain.errors import Conflict, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import HeldDigest, shard_bits
-from tickwise.domain.lifecycle import CancelKind
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.capacities import Capacity
-from tickwise.ports.store import Beat, CancelRequest, Epoch, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, Epoch, ExecutorRow, Expired, NewExecutor
 
 BEAT_SECONDS: Final = 1.0
 """A heartbeat waits for so long for a shard; what it answers later counts for the next one."""
@@ -164,9 +163,7 @@ class Executors:
         now = self._fleet.clock.monotonic()
         over = {number for number, beat in answers.items() if not beat.alive}
         over |= {
-            number
-            for number in failed
-            if now - member.renewed.get(number, float("-inf")) >= lease_seconds * LOST_SHARE
+            number for number in failed if now - member.renewed.get(number, float("-inf")) >= lease_seconds * LOST_SHARE
         }
         alive = {number: beat for number, beat in answers.items() if beat.alive}
         if not alive:

@@ -21,6 +21,8 @@ from tickwise.adapters.store.sharded import combining as combine
 from tickwise.adapters.store.sharded.fleet import Fleet, together
 from tickwise.adapters.store.sharded.placing import FIRST
 from tickwise.domain.callers import INSTALLATION
+from tickwise.ports import store as port
+from tickwise.ports.audit import AuditStore
 from tickwise.ports.identity import (
     BrowserSessionStore,
     DeviceSignInStore,
@@ -34,8 +36,6 @@ from tickwise.ports.identity import (
     SessionStore,
     UserStore,
 )
-from tickwise.ports import store as port
-from tickwise.ports.audit import AuditStore
 from tickwise.ports.store import Store
 
 
@@ -277,7 +277,7 @@ ROUTES: Final[Mapping[str, tuple[type, Mapping[str, Route]]]] = {
     ),
     "checks": (
         port.CheckStore,
-        {"violations": ToEach(combine.examined), "heal": Split("found", attrgetter("namespace"), combine.total)},
+        {"violations": ToEach(combine.examined)},
     ),
     "incidents": (
         port.IncidentStore,

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tickwise.adapters.store.sharded import combining as combine
-from tickwise.adapters.store.sharded.definitions import Audit, Jobs, Notices, Operations, Receipts, Rules, StatusPages
+from tickwise.adapters.store.sharded.definitions import (
+    Audit,
+    Checks,
+    Jobs,
+    Notices,
+    Operations,
+    Receipts,
+    Rules,
+    StatusPages,
+)
 from tickwise.adapters.store.sharded.dispatch import Attempts, Batches, Quotas, Runs, Timers
 from tickwise.adapters.store.sharded.feed import Feed
 from tickwise.adapters.store.sharded.fleet import Fleet
@@ -43,9 +52,10 @@ class Upkeep(RoutedPart):
 class ShardedStore:
     """The port `Store`."""
 
-    def __init__(self, stores: Sequence[Store], shard_map: ShardMap, *, clock: Clock) -> None:
-        """`stores`: the first one holds people, keys and the map; the others in any order."""
-        self.fleet = fleet = Fleet(stores, KnownPlaces(shard_map, clock), clock)
+    def __init__(self, stores: Sequence[Store], shard_map: ShardMap, *, clock: Clock, reads_only: bool = False) -> None:
+        """`stores`: the first one holds people, keys and the map; the others in any order. `reads_only`: they are
+        replicas, of which only searches are asked."""
+        self.fleet = fleet = Fleet(stores, KnownPlaces(shard_map, clock), clock, reads_only=reads_only)
         self._stores = stores
         self._memberships = Memberships(fleet)
         batches = Batches()
@@ -57,6 +67,7 @@ class ShardedStore:
         self.receipts = Receipts(fleet)
         self.rules = Rules(fleet)
         self.status_pages = StatusPages(fleet)
+        self.checks = Checks(fleet)
         self.operations = Operations(fleet)
         self.notices = Notices(fleet)
         self.audit = Audit(fleet)

@@ -2,7 +2,7 @@
 
     A busy · B idle · C busy      A C | B      C A | B      … after `IDLE_SECONDS` B begins once
 
-Each call begins with another shard, so none is passed over. One that had nothing at its last turn comes after all
+Each call begins behind the shard that gave something last, so none is passed over. One that had nothing at its last turn comes after all
 others, and is asked only if there is room left: an idle shard costs a busy one nothing, but for one question in
 `IDLE_SECONDS`.
 """
@@ -21,7 +21,7 @@ class Turns:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._next = 0
+        self._last = 0
         self._idle_until: dict[int, float] = {}
 
     def order(self) -> list[int]:
@@ -29,15 +29,14 @@ class Turns:
         numbers = [number for number in self._fleet.numbers() if not self._fleet.is_away(number)]
         if not numbers:
             return self._fleet.numbers()
-        self._next += 1
-        begin = self._next % len(numbers)
-        turned = numbers[begin:] + numbers[:begin]
+        turned = [*(each for each in numbers if each > self._last), *(each for each in numbers if each <= self._last)]
         now = self._fleet.clock.monotonic()
         return sorted(turned, key=lambda number: self._idle_until.get(number, now) > now)
 
     def had(self, number: int, found: object) -> None:
         """Note whether a shard had something."""
         if found:
+            self._last = number
             self._idle_until.pop(number, None)
         else:
             self._idle_until[number] = self._fleet.clock.monotonic() + IDLE_SECONDS
