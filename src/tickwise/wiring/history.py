@@ -26,6 +26,7 @@ from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
+from tickwise.wiring.storage.databases import store_of
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8

@@ -27,6 +27,7 @@ from tickwise.adapters.store.sharded.routes import ByNamespace, RoutedPart, ToEa
 from tickwise.adapters.store.sharded.turns import Turns
 from tickwise.domain.errors import ShardUnavailable, StoreUnavailable, Unavailable
 from tickwise.domain.fencing import shard_bits
+from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
 from tickwise.ports.identity.quotas import QuotaStore
@@ -43,6 +44,8 @@ from tickwise.ports.store import (
     TimerStore,
 )
 
+GIVEN_BACK: Final = CODES[RunState.QUEUED]
+_RETURNS: Final = (GIVEN_BACK, CODES[RunState.SKIPPED])
 SLOW_CLAIM_SECONDS: Final = 0.5
 """A claim goes on with the next shard when one has not answered for so long. What that one gives later goes back."""
 
@@ -268,7 +271,7 @@ class Attempts:
         """Return what a claim gave that nobody waits for any more."""
         try:
             rows = await claim
-            ends = [Outcome(row.run_id, row.token, QUEUED, 0.0, row.now) for row in rows]
+            ends = [Outcome(row.run_id, row.token, GIVEN_BACK, 0.0, row.now) for row in rows]
             if ends:
                 await self._fleet.on(number, lambda store: store.attempts.finish(executor, ends))
         except Unavailable as away:
@@ -318,9 +321,14 @@ class Attempts:
             except StoreUnavailable:
                 continue  # what is there is freed with the lease, and runs again
             for ids in left.values():
-                ids -= {item.run_id for item in again if item.run_id not in still}
+                ids -= {item.run_id for item in again if item.run_id not in still and not _is_return(item)}
         remaining = set().union(*left.values()) if left else set()
         return [item.run_id for item in items if item.run_id in remaining]
+
+
+def _is_return(item: Began | Outcome) -> bool:
+    """Check whether a run is given back: a shard that does not know it takes that for a repeat."""
+    return isinstance(item, Outcome) and item.state in _RETURNS
 
 
 def _shard_of(token: int, numbers: Collection[int]) -> int:

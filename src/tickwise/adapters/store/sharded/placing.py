@@ -62,6 +62,7 @@ class KnownPlaces:
     async def close(self) -> None:
         """End the reading under way."""
         if self._reading is not None:
+            await asyncio.wait({self._reading}, timeout=MAP_SECONDS)
             await end_tasks([self._reading])
 
     def of(self, namespace: str) -> int:

@@ -2,9 +2,9 @@
 
     A busy · B idle · C busy      A C | B      C A | B      … after `IDLE_SECONDS` B begins once
 
-Each call begins behind the shard that gave something last, so none is passed over. One that had nothing at its last turn comes after all
-others, and is asked only if there is room left: an idle shard costs a busy one nothing, but for one question in
-`IDLE_SECONDS`.
+Each call begins behind the shard that gave something last, so none is passed over. One that had nothing at its last
+turn comes after all others, and is asked only if there is room left: an idle shard costs a busy one nothing, but for
+one question in `IDLE_SECONDS`.
 """
 
 from __future__ import annotations
