@@ -25,7 +25,7 @@ from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
-from tickwise.ports.store import Check, Store
+from tickwise.ports.store import Check, NoticeQuery, Store
 from tickwise.testing.clock import ShiftedClock
 from tickwise.wiring.storage.databases import upgrade_all
 
@@ -110,7 +110,7 @@ class Backend:
         return UUID(str(await self._query(store, namespace, test_postgres.CHANNEL, namespace, name)))
 
     async def notices(self, store: Store, namespace: str = DEFAULT_NAMESPACE) -> Sequence[Notice]:
-        found = await store.notices.find(test_postgres.NoticeQuery(namespace=namespace, limit=1_000))
+        found = await store.notices.find(NoticeQuery(namespace=namespace, limit=1_000))
         notices = {each.notice_id: each for each in found}
         wanted = await self._query(store, namespace, test_postgres.NOTICES, namespace)
         return [notices[notice_id] for notice_id in wanted]

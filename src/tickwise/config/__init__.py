@@ -76,8 +76,8 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     database_url: str | None = _setting(
         None,
         "The store: `postgresql://user:password@host:port/name` (15 or newer), or `memory://` for a trial that "
-        "forgets everything. Several PostgreSQL addresses, separated by spaces, are one installation whose namespaces are "
-        "spread over them (`docs/how-to/many-databases.md`). Unset: `tickwise up` runs a PostgreSQL of its own in "
+        "forgets everything. Several PostgreSQL addresses, separated by spaces, are one installation whose namespaces "
+        "are spread over them (`docs/how-to/many-databases.md`). Unset: `tickwise up` runs a PostgreSQL of its own in "
         "`data_dir`; other roles refuse to start.",
         schemes=("postgresql", "postgres", "memory"),
         option="--database",

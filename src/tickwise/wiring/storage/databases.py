@@ -37,17 +37,20 @@ def make_store(settings: Settings, url: str, clock: Clock) -> Store:
         from tickwise.adapters.store.memory import MemoryStore
 
         return MemoryStore(clock, near_seconds=settings.horizon_seconds)
-    return _of_databases(url, clock, settings)
+    store: Store = _of_databases(url, clock, settings)
+    return store
 
 
 def make_replica(settings: Settings, url: str, clock: Clock) -> Store:
     """Replicas for searches: of each database, in any order."""
-    return _of_databases(url, clock, settings, reads_only=True)
+    store: Store = _of_databases(url, clock, settings, reads_only=True)
+    return store
 
 
 def store_of(url: str, clock: Clock) -> Store:
     """The store of these addresses for a command, with the usual settings; not yet open."""
-    return _of_databases(url, clock, None)
+    store: Store = _of_databases(url, clock, None)
+    return store
 
 
 def _of_databases(url: str, clock: Clock, settings: Settings | None, *, reads_only: bool = False) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -76,7 +75,10 @@ def united(answers: Sequence[Mapping[K, T]], _: Asked) -> dict[K, T]:
 
 def summed(answers: Sequence[Mapping[K, int]], _: Asked) -> dict[K, int]:
     """Maps of numbers."""
-    return dict(reduce(lambda left, right: left + Counter(dict(right)), answers, Counter[K]()))
+    found = Counter[K]()
+    for answer in answers:
+        found.update(dict(answer))
+    return dict(found)
 
 
 def merged(

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import structlog
@@ -26,7 +26,9 @@ from tickwise.domain.errors import Conflict, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import HeldDigest, shard_bits
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.capacities import Capacity
-from tickwise.ports.store import Beat, Epoch, ExecutorRow, Expired, NewExecutor
+from tickwise.ports.store import Beat, Epoch, ExecutorRow, Expired, NewExecutor, Store
+
+T = TypeVar("T")
 
 BEAT_SECONDS: Final = 1.0
 """A heartbeat waits for so long for a shard; what it answers later counts for the next one."""
@@ -181,11 +183,13 @@ class Executors:
             lost=sorted(shard_bits(number) for number in member.lost),
         )
 
-    async def _beats(self, executor: int, member: Membership, renew: object) -> tuple[dict[int, Beat], set[int]]:
+    async def _beats(
+        self, executor: int, member: Membership, renew: Callable[[int], Coroutine[Any, Any, Beat]]
+    ) -> tuple[dict[int, Beat], set[int]]:
         """The answers of the shards, and those that gave none in time. A lost shard is joined again first."""
         for number in self._fleet.numbers():
             if number not in member.beating:
-                call = self._rejoin(executor, member, number) if number in member.lost else renew(number)  # type: ignore[operator]  # a coroutine function
+                call = self._rejoin(executor, member, number) if number in member.lost else renew(number)
                 member.beating[number] = asyncio.ensure_future(call)
         done, _ = await asyncio.wait(member.beating.values(), timeout=BEAT_SECONDS)
         answers: dict[int, Beat] = {}
@@ -207,12 +211,10 @@ class Executors:
         if said is None:
             raise ShardUnavailable({number}, f"the executor joined shard {number} in another process")
 
-        async def again(store: object) -> Beat:
-            executors = store.executors  # type: ignore[attr-defined]  # a `Store`
-            await executors.leave(executor)
-            await executors.join(replace(said, returns=True))
-            found: Beat = await executors.beat(executor, said.lease_seconds)
-            return found
+        async def again(store: Store) -> Beat:
+            await store.executors.leave(executor)
+            await store.executors.join(replace(said, returns=True))
+            return await store.executors.beat(executor, said.lease_seconds)
 
         asked = self._fleet.clock.monotonic()
         beat = await self._fleet.on(number, again)
@@ -292,7 +294,7 @@ class Held:
         """See the port. Which shard lost them is not known here: the first has the count."""
         await self._fleet.on(1, lambda store: store.held.differed(runs))
 
-    async def _each(self, executor: int, call: object) -> list[object]:  # type: ignore[type-arg]
+    async def _each(self, executor: int, call: Callable[[Store], Awaitable[T]]) -> list[T]:
         """Of the shards in which it has a lease: of the others it holds nothing."""
         lost = self._memberships.lost(executor)
         numbers = [number for number in self._fleet.numbers() if number not in lost]

@@ -37,6 +37,7 @@ from tickwise.ports.identity import (
     UserStore,
 )
 from tickwise.ports.store import Store
+from tickwise.ports.store.environments import EnvironmentStore
 
 
 class Route(Protocol):
@@ -208,7 +209,7 @@ ROUTES: Final[Mapping[str, tuple[type, Mapping[str, Route]]]] = {
         },
     ),
     "environments": (
-        port.EnvironmentStore,
+        EnvironmentStore,
         {
             "declare": Split("environments", attrgetter("demand.namespace"), combine.nothing),
             "wanted": ToEach(combine.cut),
