@@ -45,10 +45,6 @@ GROUPS: Final = frozenset(
         "TestWaitingNames", "TestFiredNames", "TestObjectiveJobs", "TestStarts", "TestUnknown", "TestUpkeep",
     }
 )  # fmt: skip
-NOT_HERE: Final = {
-    "TestAuditSearch.test_entries_are_found_by_what_they_say",
-}
-"""Gaps of two memory stores that are none here: the clocks of databases go on, so entries have an order."""
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -67,7 +63,7 @@ class Backend:
     @pytest_asyncio.fixture
     async def clients(self, two_urls: list[str], request: pytest.FixtureRequest) -> AsyncIterator[list[ShardedStore]]:
         name = f"{request.cls.__name__}.{request.node.name}"
-        if name in GAPS and name not in NOT_HERE:
+        if name in GAPS:
             request.applymarker(pytest.mark.xfail(reason=GAPS[name], strict=True))
         self.urls = two_urls
         for url in two_urls:

@@ -243,8 +243,8 @@ class ShardUnavailable(StoreUnavailable):
     """Databases of some shards could not be reached. Nothing was written there; parts of the call that concern
     namespaces of other shards may be."""
 
-    def __init__(self, shards: Collection[int], detail: str) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, *, shards: Collection[int] = (), retry_after_seconds: float = 1.0) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
         self.shards = frozenset(shards)
 
 

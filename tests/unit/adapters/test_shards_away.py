@@ -100,9 +100,7 @@ async def test_one_executor_gets_the_runs_of_every_database(installation: Instal
     for name in NAMES.values():
         assert await router.jobs.add([job(installation, name)]) == [Added.CREATED]
     claims = await router.attempts.claim(wants(number))
-    assert {name: shard for shard, name in NAMES.items()} == {
-        each.namespace: shard_bits(each.token) for each in claims
-    }
+    assert {name: shard for shard, name in NAMES.items()} == {each.namespace: shard_bits(each.token) for each in claims}
     assert [] == await router.attempts.finish(number, [outcome(each) for each in claims])
 
 

@@ -189,7 +189,7 @@ class Runs(RoutedPart):
     """`RunStore` of the port."""
 
     def __init__(self, fleet: Fleet) -> None:
-        routes = {"waiting": ToEach(combine.merged(_claimable)), "unblock": ToEach(combine.total)}
+        routes = {"waiting": ToEach(combine.merged(_claimable)), "unblock": ToEach(combine.total, patient=True)}
         super().__init__(fleet, "runs", RunStore, routes, ByNamespace())
 
     async def attempts(self, run_id: UUID) -> Sequence[AttemptRow]:
@@ -265,7 +265,7 @@ class Attempts:
         back = asyncio.create_task(self._give_back(number, request.executor, claim))
         self._late.add(back)
         back.add_done_callback(self._late.discard)
-        raise ShardUnavailable({number}, f"shard {number} did not answer a claim in {SLOW_CLAIM_SECONDS} s")
+        raise ShardUnavailable(f"shard {number} did not answer a claim in {SLOW_CLAIM_SECONDS} s", shards={number})
 
     async def _give_back(self, number: int, executor: int, claim: asyncio.Future[Sequence[Claimed]]) -> None:
         """Return what a claim gave that nobody waits for any more."""

@@ -2,7 +2,7 @@
 
     of a namespace ──► its shard; once more elsewhere if it has moved
     of none ──► each shard at the same time ──► combined
-                   └── one that is away: the call fails, or goes without it and says so (`MISSING`)
+                   └── one that is away: the call fails, or goes without it and says so (`ports.missing`)
 
 Invariant: a shard that is away or slow holds up no call that does not need it, but for one look of `SLOW_SECONDS`.
 """
@@ -131,7 +131,7 @@ class Fleet:
         store = self.stores.get(number)
         if store is None:
             self._open_rest()
-            raise ShardUnavailable({number}, f"the database of shard {number} has not been reached yet")
+            raise ShardUnavailable(f"the database of shard {number} has not been reached yet", shards={number})
         return store
 
     async def on(self, number: int, call: Callable[[Store], Awaitable[T]]) -> T:
@@ -160,14 +160,23 @@ class Fleet:
     # ------------------------------------------------------------------ each shard
 
     async def each(
-        self, call: Callable[[Store], Awaitable[T]], *, lenient: bool, numbers: Collection[int] | None = None
+        self,
+        call: Callable[[Store], Awaitable[T]],
+        *,
+        lenient: bool,
+        patient: bool = False,
+        numbers: Collection[int] | None = None,
     ) -> dict[int, T]:
-        """Make a call to each shard, all at the same time. `lenient`: without those that are away, of which `MISSING`
-        is told; raises `StoreUnavailable` if none is there. Else every call ends before the first error is raised."""
+        """Make a call to each shard, all at the same time. `lenient`: without those that are away, which is noted
+        (`ports.missing`); raises `StoreUnavailable` if none is there. Else every call ends before the first error is
+        raised. `patient`: it is work that may take long, and is not given up for that."""
         wanted = self.numbers() if numbers is None else sorted(numbers)
         if len(wanted) == 1:
             return {wanted[0]: await self.on(wanted[0], call)}
-        calls = {number: self._bounded(number, call) if lenient else self.on(number, call) for number in wanted}
+        calls = {
+            number: self._bounded(number, call, patient=patient) if lenient else self.on(number, call)
+            for number in wanted
+        }
         answers = dict(zip(calls, await asyncio.gather(*calls.values(), return_exceptions=True), strict=True))
         found: dict[int, T] = {}
         failed: list[BaseException] = []
@@ -182,20 +191,20 @@ class Fleet:
         if failed:
             raise _worst(failed)
         if missing and not found:
-            raise ShardUnavailable(set(missing), f"no database can be reached, of the shards {_listed(missing)}")
+            raise ShardUnavailable(f"no database can be reached, of the shards {_listed(missing)}", shards=set(missing))
         note_missing(missing)
         return found
 
-    async def _bounded(self, number: int, call: Callable[[Store], Awaitable[T]]) -> T:
+    async def _bounded(self, number: int, call: Callable[[Store], Awaitable[T]], *, patient: bool) -> T:
         """A call that is given up when the shard is slow, and not made while it was so lately."""
         if self.is_away(number):
-            raise ShardUnavailable({number}, f"shard {number} did not answer in time")
+            raise ShardUnavailable(f"shard {number} did not answer in time", shards={number})
         try:
-            async with asyncio.timeout(SLOW_SECONDS):
+            async with asyncio.timeout(None if patient else SLOW_SECONDS):
                 return await self.on(number, call)
         except TimeoutError:
             self.is_slow(number)
-            raise ShardUnavailable({number}, f"shard {number} did not answer in {SLOW_SECONDS:.0f} s") from None
+            raise ShardUnavailable(f"shard {number} did not answer in {SLOW_SECONDS:.0f} s", shards={number}) from None
         except StoreUnavailable:
             self.is_slow(number)
             raise
@@ -225,7 +234,7 @@ def named(number: int, away: StoreUnavailable) -> ShardUnavailable:
     """The error of a store that is away, with its shard."""
     if isinstance(away, ShardUnavailable):
         return away
-    return ShardUnavailable({number}, f"shard {number}: {away.detail}")
+    return ShardUnavailable(f"shard {number}: {away.detail}", shards={number})
 
 
 def _worst(failed: Sequence[BaseException]) -> BaseException:
@@ -234,7 +243,9 @@ def _worst(failed: Sequence[BaseException]) -> BaseException:
     other = [each for each in failed if not isinstance(each, ShardUnavailable)]
     if other:
         return other[0]
-    return ShardUnavailable(set().union(*(each.shards for each in away)), "; ".join(each.detail for each in away))
+    return ShardUnavailable(
+        "; ".join(each.detail for each in away), shards=set().union(*(each.shards for each in away))
+    )
 
 
 def _listed(numbers: Collection[int]) -> str:

@@ -128,7 +128,7 @@ class Executors:
             else:
                 joined.append(number)
         if not joined:
-            raise ShardUnavailable(set(away), "no database can be reached")
+            raise ShardUnavailable("no database can be reached", shards=set(away))
         member = self._memberships.of(executor.number)
         member.said, member.lost = executor, set(away)
         member.renewed = dict.fromkeys(joined, asked)
@@ -170,7 +170,7 @@ class Executors:
         alive = {number: beat for number, beat in answers.items() if beat.alive}
         if not alive:
             if not answers:
-                raise ShardUnavailable(set(failed), "no database can be reached")
+                raise ShardUnavailable("no database can be reached", shards=set(failed))
             return min(answers.values(), key=lambda beat: beat.now)
         for number in over - member.lost:
             logger.error("shard_lost", executor=executor, shard=number, expired=number in answers)
@@ -209,7 +209,7 @@ class Executors:
         """Take part in a shard again that was lost. What it counts as held here was stopped, and is free first."""
         said = member.said
         if said is None:
-            raise ShardUnavailable({number}, f"the executor joined shard {number} in another process")
+            raise ShardUnavailable(f"the executor joined shard {number} in another process", shards={number})
 
         async def again(store: Store) -> Beat:
             await store.executors.leave(executor)
@@ -229,19 +229,21 @@ class Executors:
         member = self._memberships.of(executor)
         for task in member.beating.values():
             task.cancel()
-        await self._fleet.each(lambda store: store.executors.leave(executor), lenient=True)
+        await self._fleet.each(lambda store: store.executors.leave(executor), lenient=True, patient=True)
         self._memberships.forget(executor)
 
     async def release_unknown(self, executor: int, tokens: Sequence[int], asked: float) -> int:
         """See the port."""
         found = await self._fleet.each(
-            lambda store: store.executors.release_unknown(executor, tokens, asked), lenient=True
+            lambda store: store.executors.release_unknown(executor, tokens, asked), lenient=True, patient=True
         )
         return sum(found.values())
 
     async def expire(self, crashes_max: int) -> Expired:
         """See the port."""
-        found = (await self._fleet.each(lambda store: store.executors.expire(crashes_max), lenient=True)).values()
+        found = (
+            await self._fleet.each(lambda store: store.executors.expire(crashes_max), lenient=True, patient=True)
+        ).values()
         return Expired(
             executors=sorted({number for each in found for number in each.executors}),
             freed=sum(each.freed for each in found),

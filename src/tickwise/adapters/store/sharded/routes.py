@@ -62,9 +62,11 @@ class ToEach:
 
     combined: Callable[[Any, Mapping[str, Any]], Any]
     lenient: bool = True
+    patient: bool = False
+    """As in `Fleet.each`."""
 
     async def __call__(self, fleet: Fleet, call: Callable[[Store], Any], asked: Mapping[str, Any]) -> Any:
-        answers = await fleet.each(lambda store: call(store)(**asked), lenient=self.lenient)
+        answers = await fleet.each(lambda store: call(store)(**asked), lenient=self.lenient, patient=self.patient)
         return self.combined(list(answers.values()), asked)
 
 
@@ -162,7 +164,7 @@ class RoutedPart:
 
 HERE: Final = ByNamespace()
 EACH_UNION: Final = ToEach(combine.united)
-EACH_SUM: Final = ToEach(combine.total)
+EACH_SUM: Final = ToEach(combine.total, patient=True)
 EACH_ANY: Final = ToEach(combine.any_of, lenient=False)
 
 PEOPLE: Final[Mapping[str, type]] = {

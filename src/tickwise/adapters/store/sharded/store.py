@@ -34,7 +34,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Handover, Store, UpkeepStore
 
-_MAINTAINED: Final = {"maintain": ToEach(combine.maintained), "stats": ToEach(combine.stats)}
+_MAINTAINED: Final = {"maintain": ToEach(combine.maintained, patient=True), "stats": ToEach(combine.stats)}
 
 
 class Upkeep(RoutedPart):
