@@ -125,6 +125,22 @@ async def test_one_of_the_databases_alone_is_refused(two: Two) -> None:
         assert (6, True) == (ran.code, says in ran.err), ran.err
 
 
+async def test_doctor_looks_at_each_database(two: Two) -> None:
+    """The number of each, and their clocks; one that is not named, and one that is named in two ways."""
+    first, second = two.urls
+    again = f"{second}{'&' if '?' in second else '?'}application_name=again"
+    said = {}
+    for kind, given in {"both": f"{first} {second}", "one": first, "twice": f"{first} {second} {again}"}.items():
+        given_here = environment(TICKWISE_DATABASE_URL=given, TICKWISE_DATA_DIR=str(two.up.data_dir / "elsewhere"))
+        ran = await asyncio.to_thread(run_command, ["doctor", "--json"], given_here)
+        said[kind] = ran.out
+    assert "shard 1, takes new namespaces" in said["both"]
+    assert "shard 2, takes new namespaces" in said["both"]
+    assert "within 0.5 s of one another" in said["both"]
+    assert "this installation has 2 databases" in said["one"]
+    assert "the addresses 2 and 3 lead to one database" in said["twice"]
+
+
 @pytest.mark.parametrize("kind", ["twice", "other words", "with content"])
 async def test_wrong_addresses_are_refused_before_anything_is_written(two: Two, postgres_url: str, kind: str) -> None:
     """The same database twice, and a database that holds an installation of its own."""

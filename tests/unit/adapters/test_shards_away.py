@@ -1,4 +1,4 @@
-"""Several databases on bad days: one of three away, two routers whose maps differ in age, and addresses that are wrong."""
+"""Several databases on bad days: one of three away, routers whose maps differ in age, and addresses that are wrong."""
 
 from __future__ import annotations
 
