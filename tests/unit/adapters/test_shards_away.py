@@ -33,7 +33,7 @@ class Breakable(WrappedStore):
         self.is_away = False
         self.left: set[str] = set()
         self.asked: list[str] = []
-        super().__init__(store)  # type: ignore[arg-type]  # its parts are attributes
+        super().__init__(store)
 
     def around(self, name: str, call: Call) -> Call:
         async def guarded(*arguments: Any, **named: Any) -> Any:
@@ -252,7 +252,7 @@ async def test_namespaces_from_before_stay_in_the_first_database(installation: I
 
 async def test_a_database_that_is_named_twice_is_refused(installation: Installation) -> None:
     """Two addresses may lead to one database, in other words."""
-    stores: list[Store] = [*installation.parts, installation.parts[1]]  # type: ignore[list-item]  # wrapped stores
+    stores: list[Store] = [*installation.parts, installation.parts[1]]
     with pytest.raises(Misconfigured, match="lead to one database, shard 2"):
         await ShardedStore(stores, installation.shard_map, clock=installation.clock).open()
 
@@ -260,7 +260,7 @@ async def test_a_database_that_is_named_twice_is_refused(installation: Installat
 async def test_a_database_of_another_installation_is_refused(installation: Installation) -> None:
     """Nothing is written to it."""
     stranger = Breakable(MemoryStore(installation.clock))
-    stores: list[Store] = [*installation.parts, stranger]  # type: ignore[list-item]  # wrapped stores
+    stores: list[Store] = [*installation.parts, stranger]
     with pytest.raises(Misconfigured, match="no shard of this installation"):
         await ShardedStore(stores, installation.shard_map, clock=installation.clock).open()
     assert {"open", "close"} == set(stranger.asked)
