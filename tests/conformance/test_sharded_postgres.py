@@ -2,7 +2,7 @@
 
 The whole suite runs over two memory stores (`test_sharded`), and over one PostgreSQL (`test_postgres`). Here are the
 groups in which a router and real databases could differ from both: what is claimed, started, finished and fired, what
-is listed from several, and what is given once. `make conformance-sharded` runs the others too.
+is listed from several, and what is given once. `RUN_ALL` runs the others too.
 """
 
 from __future__ import annotations

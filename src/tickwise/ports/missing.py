@@ -1,4 +1,4 @@
-"""What an answer is without, because a database was away: told beside the answer, within one task of asyncio.
+"""The shards that an answer is without, as their databases were away: noted within one task of asyncio.
 
 watch() ──► calls that go without a shard note it ──► what `watch` returned has their numbers
 """

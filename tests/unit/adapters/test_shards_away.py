@@ -233,7 +233,7 @@ async def test_while_a_namespace_moves_its_callers_wait(installation: Installati
 
 
 async def test_a_new_namespace_gets_a_place_that_every_router_knows(installation: Installation) -> None:
-    """Whoever of two routers adds it, both come to the same database."""
+    """Two routers add it at the same time, and come to the same database."""
     first, second = installation.router, await installation.another()
     rows = await asyncio.gather(
         *(

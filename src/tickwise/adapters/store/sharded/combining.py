@@ -1,4 +1,4 @@
-"""How the answers of several shards become one.
+"""Makes one answer of those of several shards.
 
 Lists are merged by the order that their port states, and cut to what was asked for. Of pages that go on behind a place,
 the combined one ends at the least of the places at which a shard ended: behind that, a shard may have more.

@@ -1,4 +1,4 @@
-"""Which shard a namespace is in, and which one a new namespace gets.
+"""The shard of a namespace, and the choice of one for a new namespace.
 
     namespace ──► the map, as last read ──► shard        a name without a place ──► the open shard of the highest weight
 

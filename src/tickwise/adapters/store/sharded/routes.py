@@ -1,4 +1,4 @@
-"""Where each call of the store's port goes, for the parts that need no more than a rule.
+"""The ways of the calls of the store's port, for the parts that need no more than a rule.
 
     names a namespace (itself, or in a field) ──► its shard
     names several ──► split by namespace
