@@ -132,7 +132,7 @@ EMPTIES = """
       string_agg(format('DELETE FROM %s%s', oid::regclass, CASE WHEN relname = 'namespaces' THEN
       ' WHERE name <> ''default''' END), ';') FROM pg_class
     WHERE relnamespace = 'tickwise'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-      AND relname NOT LIKE '%version%' AND relname <> 'cluster'"""
+      AND relname NOT LIKE '%version%' AND relname NOT LIKE 'shard%' AND relname <> 'cluster'"""
 
 CHANNEL = """
     INSERT INTO tickwise.channels (created_at, channel_id, namespace, name, kind, settings, allow_private, created_by)

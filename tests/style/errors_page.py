@@ -79,6 +79,9 @@ MEANINGS = {
     "key_rotated": "Another request rotated the key at the same time. Use its answer, or look again and repeat.",
     "key_rotating": "The earlier secret of the key still works. Wait for the end of the overlap, or send "
     "`overlap_seconds` 0.",
+    "one_namespace": "The namespaces are in several databases, whose percentiles have no common one: ask for one "
+    "namespace at a time.",
+    "other_database": "The other namespace is in another database. Move one of the two namespaces first.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000, or "
     "its quota `lanes`), or all have (10,000) and it has its 16. Use one of those, or the default queue without "

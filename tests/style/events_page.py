@@ -121,6 +121,15 @@ MEANINGS = {
     "stays. They are tried again when they change again.",
     "channels_deleted": "Topics of Tickwise are gone from Kafka. They are made again; their messages are found in the "
     "store, or sent again.",
+    "claim_left": "A shard answered a claim after the executor had gone on, and what it gave could not be given "
+    "back. The runs are free when the shard ends the executor's lease there, or sooner.",
+    "shard_joined_again": "The executor takes part in a shard again that it had lost, under its number.",
+    "shard_lease_over": "The executor stopped the tasks of a shard in which it has no lease any more; those of the "
+    "others go on. Look at that database.",
+    "shard_lost": "A shard did not renew the executor's lease for half of it, or had expired the executor (`expired`). "
+    "Its runs are stopped here.",
+    "shard_not_ours": "A database that could be reached at last is none of this installation, or is named twice. It is "
+    "left out: correct TICKWISE_DATABASE_URL.",
     "clear_text": "The API can be reached from other machines without TLS: keys and passwords can be read on their "
     "way. `advice` says what to set.",
     "claim_given_back": "The answer to a claim was lost, or the database carried the claim out after its executor had "

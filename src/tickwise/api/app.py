@@ -95,6 +95,7 @@ from tickwise.domain.trace_context import TraceContext
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.clock import Clock
 from tickwise.ports.limits import RateLimits
+from tickwise.ports.missing import watch_missing
 from tickwise.ports.store import StoreStats
 from tickwise.roles.shared.health import HealthCheck
 
@@ -105,6 +106,7 @@ Lifespan = Callable[[], AbstractAsyncContextManager[None]]
 
 EXCHANGE: Final = "tickwise.exchange"
 NAMESPACE_HEADER: Final = b"tickwise-namespace"
+MISSING_HEADER: Final = b"tickwise-missing-shards"
 """The namespace that a request is about. Left out: that of the key."""
 IDEMPOTENCY_KEY_MAX: Final = 255
 HOT: Final = frozenset({("POST", f"{API}/jobs"), ("GET", f"{API}/jobs"), ("GET", f"{API}/runs")})
@@ -168,6 +170,14 @@ class Exchange:
     route: str = "unknown"
     paced: Headers = field(default_factory=list)
     """The headers of its answer about rate limits."""
+    missing: set[int] = field(default_factory=set)
+    """The shards that the answer is without, as they were away (`ports.missing`)."""
+
+    def told(self) -> Headers:
+        """The headers that its answer gets here."""
+        if not self.missing:
+            return self.paced
+        return [*self.paced, (MISSING_HEADER, ", ".join(map(str, sorted(self.missing))).encode())]
 
 
 class Server:
@@ -368,6 +378,7 @@ class Front:
             return
         headers = dict(scope["headers"])
         exchange = Exchange(self._request_id(headers), headers, None, self._addresses.of(scope))
+        exchange.missing = watch_missing()
         if b"traceparent" in headers:
             exchange.trace = trace_sent(scope["headers"])
         tracer = None if scope["path"] in PROBES else self._tracer
@@ -465,13 +476,13 @@ class Front:
         """Let the framework answer; the status that it sent."""
         sent = 0
         exchange: Exchange = scope[EXCHANGE]
-        known = ((b"x-request-id", exchange.request_id.encode()), *exchange.paced)
+        known = (b"x-request-id", exchange.request_id.encode())
 
         async def send_with_id(message: MutableMapping[str, Any]) -> None:
             nonlocal sent
             if message["type"] == "http.response.start":
                 sent = message["status"]
-                message["headers"] = [*message["headers"], *known]
+                message["headers"] = [*message["headers"], known, *exchange.told()]
             await send(message)
 
         await self._inner(scope, receive, send_with_id)
@@ -512,7 +523,7 @@ async def _send(send: Send, line: Line | None, answer: Reply, exchange: Exchange
         _JSON_HEADER if answer.media == b"application/json" else (b"content-type", answer.media),
         (b"content-length", b"%d" % len(answer.body)),
         (b"x-request-id", exchange.request_id.encode()),
-        *exchange.paced,
+        *exchange.told(),
         *answer.headers,
         *PROTECTION,
     ]

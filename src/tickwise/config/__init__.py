@@ -76,9 +76,10 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     database_url: str | None = _setting(
         None,
         "The store: `postgresql://user:password@host:port/name` (15 or newer), or `memory://` for a trial that "
-        "forgets everything. `cassandra://host[,host]:port/keyspace` is for `tickwise db upgrade`, `tickwise db "
-        "status` and `tickwise doctor` alone (`docs/how-to/cassandra.md`). Unset: `tickwise up` runs a PostgreSQL of "
-        "its own in `data_dir`; other roles refuse to start.",
+        "forgets everything. Several PostgreSQL addresses, separated by spaces, are one installation whose namespaces "
+        "are spread over them (`docs/how-to/many-databases.md`). `cassandra://host[,host]:port/keyspace` is for "
+        "`tickwise db upgrade`, `tickwise db status` and `tickwise doctor` alone (`docs/how-to/cassandra.md`). Unset: "
+        "`tickwise up` runs a PostgreSQL of its own in `data_dir`; other roles refuse to start.",
         schemes=("postgresql", "postgres", "memory", "cassandra"),
         option="--database",
         secret=True,
@@ -99,8 +100,8 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     )
     search_database_url: str | None = _setting(
         None,
-        "A replica of `database_url` for the API's searches and counts, which may lag behind. Nothing is decided by "
-        "it. Unset: `database_url`.",
+        "A replica of `database_url` for the API's searches and counts, which may lag behind; of several databases one "
+        "of each, separated by spaces, that of the first one first. Nothing is decided by it. Unset: `database_url`.",
         schemes=("postgresql", "postgres"),
         secret=True,
     )

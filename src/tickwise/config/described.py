@@ -74,8 +74,14 @@ def shown_value(setting: Setting, value: Any) -> str:
     if setting.facts.secret:
         # Of an address everything but its user, its password and its options is good to see.
         end, rest = (r"[^/?#]*", f"/{MASKED}") if setting.facts.token_in_path else (r"[^?]*", "")
-        address = re.match(rf"(\w+://)(.*@)?({end})", value) if setting.facts.schemes else None
-        return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED
+        if not setting.facts.schemes:
+            return MASKED
+        return " ".join(_shown_address(each, end, rest) for each in str(value).split())
     if isinstance(value, tuple):
         return ",".join(value)
     return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _shown_address(value: str, end: str, rest: str) -> str:
+    address = re.match(rf"(\w+://)(.*@)?({end})", value)
+    return f"{address[1]}{MASKED + '@' if address[2] else ''}{address[3]}{rest}" if address else MASKED

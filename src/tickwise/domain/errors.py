@@ -20,6 +20,7 @@
     │   └── TooLarge            413
     ├── Unavailable           wait, then send the same again; nothing is lost
     │   ├── StoreUnavailable    503  the store could not be reached: nothing was written
+    │   │   └── ShardUnavailable     … nor in these shards of it; what was for others may be written
     │   ├── NamespaceMoved      503  the namespace is in another database, or is on its way there: nothing was written
     │   ├── InDoubt             503  the link broke during a commit: it may or may not have been written
     │   ├── BrokerUnavailable   503  the broker did not confirm in time: it may or may not have it
@@ -36,6 +37,7 @@ one place, `api/problems.py`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 from uuid import UUID
 
@@ -235,6 +237,15 @@ class StoreUnavailable(Unavailable):
     """The store could not be reached. Nothing of this call was written."""
 
     code = "store_unavailable"
+
+
+class ShardUnavailable(StoreUnavailable):
+    """Databases of some shards could not be reached. Nothing was written there; parts of the call that concern
+    namespaces of other shards may be."""
+
+    def __init__(self, detail: str, *, shards: Collection[int] = (), retry_after_seconds: float = 1.0) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
+        self.shards = frozenset(shards)
 
 
 class NamespaceMoved(Unavailable):

@@ -2,6 +2,9 @@
 
     token = epoch << 40 | number of the claim within the epoch
 
+Where an installation has several databases, the last six bits of each number are those of the shard that drew it: its
+numbers go up by 64. So a report finds its database by its token, and no two databases draw the same one.
+
 A store that was set back (a standby promoted before it had everything, a restored backup) begins a new epoch, so tokens
 never decrease, after any loss of writes. Forty bits are 10^12 claims: a year at 35,000 a second; a fuller epoch runs
 over into the next, which is then merely begun. Thirteen bits are left below 2^53, the largest integer that every JSON
@@ -9,13 +12,17 @@ reader keeps exactly: 8,191 epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Final, NamedTuple
 from uuid import UUID
 
 EPOCH_BITS: Final = 40
 """Bits of a token below its epoch."""
 LOW: Final = 0xFFFF_FFFF
+SHARD_BITS: Final = 6
+"""Bits of a token that name its shard, where there are several. 10^10 claims of one shard are an epoch's forty bits."""
+SHARD_STEP: Final = 1 << SHARD_BITS
 
 
 class HeldDigest(NamedTuple):
@@ -28,6 +35,18 @@ class HeldDigest(NamedTuple):
 def epoch_of(token: int) -> int:
     """The epoch in which a claim was made."""
     return token >> EPOCH_BITS
+
+
+def shard_bits(token: int) -> int:
+    """The last bits of a token; of the number of a shard, those that its tokens have."""
+    return token & (SHARD_STEP - 1)
+
+
+def tokens_from(first: int, shard: int | None) -> Iterator[int]:
+    """The tokens from this one on; those of one shard, if there are several."""
+    return (
+        count(first) if shard is None else count(first - shard_bits(first) + SHARD_STEP + shard_bits(shard), SHARD_STEP)
+    )
 
 
 def first_token(epoch: int) -> int:

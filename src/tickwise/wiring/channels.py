@@ -11,6 +11,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.wiring.link import given_broker, is_sqs, make_broker
 from tickwise.wiring.runtime import given_database
+from tickwise.wiring.storage.databases import addresses
 
 
 class Prepared(NamedTuple):
@@ -35,7 +36,7 @@ async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
     if users and is_sqs(url):
         raise Misconfigured("rights on queues of SQS are policies of AWS, see docs/how-to/sqs.md; leave --allow out")
     broker = make_broker(url, clock)
-    store = PostgresStore(given_database(settings), clock=clock)
+    store = PostgresStore(addresses(given_database(settings))[0], clock=clock)
     try:
         await store.open()
         cluster = store.upkeep.cluster_id

@@ -23,6 +23,7 @@ from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
+from tickwise.wiring.storage.databases import store_of
 
 RECENT_SECONDS: Final = 7 * 86_400.0
 """A failover that lost something is worth a warning for so long."""
@@ -132,9 +133,7 @@ def restored(database_url: str, logs: Sequence[Path] = (), *, revoke: bool = Fal
 
 
 async def _restored(database_url: str, ends: Mapping[UUID, int | None] | None, *, revoke: bool) -> Restored:
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    store = PostgresStore(database_url, clock=SystemClock())
+    store = store_of(database_url, SystemClock())
     await store.open()
     try:
         report = await begin_and_report(store)

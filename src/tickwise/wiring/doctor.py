@@ -28,6 +28,8 @@ from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.installation.shards import shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
+from tickwise.wiring.storage.database_findings import shard_findings
+from tickwise.wiring.storage.databases import addresses
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
@@ -252,6 +254,12 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
     from tickwise.adapters.store.postgres import PostgresStore, schema_status
 
     try:
+        named = addresses(database_url)
+    except TickwiseError as wrong:
+        yield DoctorFinding("database", "error", wrong.detail, "docs/how-to/many-databases.md")
+        return
+    database_url = named[0]
+    try:
         found, wanted = await schema_status(database_url)
     except TickwiseError as failure:
         yield DoctorFinding("database", "error", failure.detail, "check the address, and that it runs")
@@ -274,6 +282,8 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
             yield shards
         yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):
+            yield finding
+        async for finding in shard_findings(named):
             yield finding
     except TickwiseError as failure:
         yield DoctorFinding("database", "error", failure.detail)

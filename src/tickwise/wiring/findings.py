@@ -47,7 +47,8 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Doctor
     if settings.signals_url is not None:
         yield await _signals(settings.signals_url, store)
     if settings.search_database_url is not None:
-        yield await _replica(settings.search_database_url)
+        for address in settings.search_database_url.split():
+            yield await _replica(address)
 
 
 async def _broker(url: str, store: Any) -> DoctorFinding:

@@ -27,6 +27,7 @@ from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
 from tickwise.wiring.cassandra.keyspace import refuse_cassandra
+from tickwise.wiring.storage.databases import store_of
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -63,9 +64,7 @@ def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVe
 
 
 async def _judge_database(database_url: str, period: HistoryPeriod) -> HistoryVerdict:
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    store = PostgresStore(database_url, clock=SystemClock())
+    store = store_of(database_url, SystemClock())
     await store.open()
     try:
         return await judge_records(store, period)

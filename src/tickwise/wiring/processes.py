@@ -54,6 +54,7 @@ from tickwise.wiring.runtime import (
 from tickwise.wiring.secret_keys.secrets_check import check_sealing
 from tickwise.wiring.secret_keys.secrets_key import make_key_of_up
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
+from tickwise.wiring.storage.databases import addresses, upgrade_all
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
 from tickwise.wiring.tls.expiry import certificate_expiry
@@ -102,14 +103,14 @@ def db_upgrade(
     """Bring the schema of the given database to what this program needs; the version that it has then. The roles have
     their rights as soon as the schema is there: a process that waits for it starts at that moment. `tell`
     hears after each step how many of how many are done. Raises `Misconfigured`."""
-    from tickwise.adapters.store.postgres import grant_all, upgrade
+    from tickwise.adapters.store.postgres import grant_all
 
     if is_cassandra(settings.database_url or ""):
         if executor_role is not None or service_roles:
             raise Misconfigured("--executor-role and --service-role are for PostgreSQL: Cassandra's GRANT serves there")
         return upgrade_keyspace(settings.database_url or "", tell)
     grant = partial(grant_all, executor_role=executor_role, service_roles=service_roles)
-    return asyncio.run(upgrade(given_database(settings), grant, tell))
+    return asyncio.run(upgrade_all(given_database(settings), grant, tell))
 
 
 def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
@@ -122,14 +123,16 @@ def db_grant_executor(settings: Settings, role: str) -> None:
     """Give a role of the given database what an executor needs, and no more. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_executor
 
-    asyncio.run(grant_executor(given_database(settings), role))
+    for address in addresses(given_database(settings)):
+        asyncio.run(grant_executor(address, role))
 
 
 def db_grant_service(settings: Settings, role: str) -> None:
     """Give a role of the given database what API, scheduler and recorder need. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_service
 
-    asyncio.run(grant_service(given_database(settings), role))
+    for address in addresses(given_database(settings)):
+        asyncio.run(grant_service(address, role))
 
 
 def db_status(settings: Settings) -> tuple[str, str, bool]:
@@ -139,8 +142,14 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
 
     if is_cassandra(settings.database_url or ""):
         return keyspace_status(settings.database_url or "")
-    found, wanted = asyncio.run(schema_status(given_database(settings)))
-    return ("none", wanted, False) if found is None else (found.version, wanted, found.fits)
+    status = [asyncio.run(schema_status(address)) for address in addresses(given_database(settings))]
+    wanted = status[0][1]
+    # Of several the one that is furthest behind.
+    found = [each for each, _ in status if each is not None]
+    if len(found) < len(status):
+        return "none", wanted, False
+    oldest = min(found)
+    return oldest.version, wanted, all(each.fits for each in found)
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]], name: str) -> int:

@@ -92,6 +92,14 @@ from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.storage.databases import (
+    addresses,
+    check_alone,
+    has_schemas,
+    make_replica,
+    make_store,
+    upgrade_all,
+)
 from tickwise.wiring.storage.opening import open_spool, open_storage, outputs_kept_seconds, signed_downloads
 
 DAY_SECONDS: Final = 86_400.0
@@ -152,9 +160,7 @@ async def open_database(settings: Settings, startup_wait: StartupWait) -> AsyncI
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
         if not settings.database_url.startswith("memory:"):
-            from tickwise.adapters.store.postgres import upgrade
-
-            await startup_wait.until("store", lambda: upgrade(given_database(settings)))
+            await startup_wait.until("store", lambda: upgrade_all(given_database(settings)))
         yield settings.database_url
         return
     from tickwise.adapters.embedded import EmbeddedPostgres
@@ -204,7 +210,7 @@ async def open_runtime(
         metrics.watch_log_lines_lost(logs.losses.lost)
         tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
-        opened = _open(settings, url, clock)
+        opened = make_store(settings, url, clock)
         stack.push_async_callback(opened.close)
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
@@ -219,7 +225,9 @@ async def open_runtime(
         blobs = watched_blobs(stored, clock.monotonic)
         runs_tasks = role in ("", "executor")
         spool = await stack.enter_async_context(open_spool(settings, stored, blobs)) if runs_tasks else None
-        coordination = await stack.enter_async_context(open_coordination(settings, url, store=store, clock=clock))
+        coordination = await stack.enter_async_context(
+            open_coordination(settings, addresses(url)[0], store=store, clock=clock)
+        )
         runtime = Runtime(
             settings=settings,
             clock=clock,
@@ -248,14 +256,15 @@ async def _opened(store: Store, url: str) -> None:
     except Misconfigured as wrong:
         if url.startswith("memory:"):
             raise
-        from tickwise.adapters.store.postgres import SharedSessions, schema_status
+        from tickwise.adapters.store.postgres import SharedSessions
 
         if isinstance(wrong, SharedSessions):
             raise
-        found, _ = await schema_status(url)
-        if found is None or not (found.fits or found.is_newer):
+        if not await has_schemas(url):
             raise StoreUnavailable(wrong.detail) from wrong
         raise
+    if not url.startswith("memory:") and len(addresses(url)) == 1:
+        await check_alone(store)
 
 
 @contextlib.asynccontextmanager
@@ -264,28 +273,12 @@ async def _open_searches(settings: Settings, store: Store, clock: SystemClock) -
     if settings.search_database_url is None:
         yield store.searches
         return
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    replica = PostgresStore(
-        settings.search_database_url, clock=clock, near_seconds=settings.horizon_seconds, reads_only=True
-    )
+    replica = make_replica(settings, settings.search_database_url, clock)
     searches = Replica(replica.searches, store.searches, clock, opens=replica.open)
     try:
         yield searches
     finally:
         await replica.close()
-
-
-def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
-    if url.startswith("memory:"):
-        from tickwise.adapters.store.memory import MemoryStore
-
-        return MemoryStore(clock, near_seconds=settings.horizon_seconds)
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    return PostgresStore(
-        url, clock=clock, near_seconds=settings.horizon_seconds, pool_connections=settings.database_connections
-    )
 
 
 @contextlib.asynccontextmanager

@@ -453,7 +453,9 @@ def _joined(place: FeedPlace, page: FeedPage) -> FeedPlace:
     """The place of a stream after a page that began at or before its own."""
     if not page.more:
         return page.place
-    return place.through(max(changes.transaction for changes in page.changes), page.seen)
+    for transaction in place.ends(changes.transaction for changes in page.changes):
+        place = place.through(transaction, page.seen)
+    return place
 
 
 def _coalesced(stream: EventStream, place: str) -> bytes:

@@ -39,6 +39,9 @@ class NewExecutor:
     """It claims runs of these namespaces alone; None: of each one."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
     """Its counted capacities (`domain.rules.capacities`), by name."""
+    returns: bool = False
+    """It has this number on other shards, and takes it again on this one, which it could not reach for a time. One that
+    is on record as gone, and holds nothing any more, is active again."""
 
 
 def number_taken(number: int) -> Conflict:
@@ -92,6 +95,9 @@ class Beat:
     cancels: Sequence[CancelRequest]
     epoch: int = 0
     """See `Epoch`. Another one than before: the store may have lost what it acknowledged."""
+    lost: Sequence[int] = ()
+    """`fencing.shard_bits` of the shards in which the executor has no lease any more. It must stop the runs whose
+    tokens have these bits and report nothing of them; the others go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ Invariant: a run is held once, and its place in its runner's capacity is given b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ import msgspec
 from tickwise.documents.definition import Limits, Work, decode_work
 from tickwise.domain.accounts.identity_tokens import TokenWish
 from tickwise.domain.decision import Overlap
+from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import Claimed
 from tickwise.domain.retry import OnUnknown
 from tickwise.domain.rules.capacities import Demand, demand_of
@@ -251,6 +252,13 @@ class HeldRuns:
         """Abandon every run that is held."""
         for held in [*self.live.values()]:
             self.abandon(held)
+
+    def abandon_shards(self, bits: Collection[int]) -> int:
+        """Abandon the runs whose tokens were drawn by these shards (`fencing.shard_bits`); how many."""
+        lost = [held for held in self.live.values() if shard_bits(held.claimed.token) in bits]
+        for held in lost:
+            self.abandon(held)
+        return len(lost)
 
     def died(self, run_id: UUID) -> None:
         """Free the place of an abandoned task, which is dead now."""

@@ -18,6 +18,8 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.domain.errors import ShardUnavailable
+from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import Outcome
 from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
 from tickwise.domain.retry import BEGUN_UNTOLD
@@ -83,6 +85,8 @@ class Outbox:
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
         self._remembered_count = self._remembered_bytes = 0
+        self._away: frozenset[int] = frozenset()
+        """The databases, by the bits of their tokens, whose outcomes wait until all others are sent."""
         self._expiries = 0
         """Counted by `forget`: the lease keeps the number of an expired executor until the executor has the next."""
 
@@ -205,17 +209,19 @@ class Outbox:
         elif len(self._outcomes) < self._batch:
             await wait_for(self._urgent, self._flush_seconds)
         self._urgent.clear()
+        batch = self._under_way = self._next_batch()
         outcomes = self._outcomes
-        batch = self._under_way = [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
         expiries = self._expiries
         recorded = self._recorded(batch)
         traces = {each.run_id: self._traces[id(each)] for each in recorded} if recorded else NO_TRACES
         try:
             await self._pass_on(self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch), traces)
-        except BaseException:
+        except BaseException as failure:
             # At any failure the store has neither accepted nor refused these.
             if expiries == self._expiries:
                 outcomes.extendleft(reversed(batch))
+                if isinstance(failure, ShardUnavailable) and self._leave_out(failure, batch):
+                    return 0.0
             else:
                 for _, capacity in batch:
                     capacity.recorded(1)
@@ -231,6 +237,26 @@ class Outbox:
         if expiries == self._expiries:
             self._remember(batch)
         return 0.0 if outcomes else IDLE_SECONDS
+
+    def _next_batch(self) -> list[tuple[Outcome, RunnerCapacity]]:
+        """The outcomes that are sent next: while the databases of some are away, those of the others."""
+        outcomes = self._outcomes
+        if self._away:
+            there = [each for each in outcomes if shard_bits(each[0].token) not in self._away][: self._batch]
+            if there:
+                taken = {id(outcome) for outcome, _ in there}
+                self._outcomes = collections.deque(each for each in outcomes if id(each[0]) not in taken)
+                return there
+            self._away = frozenset()
+        return [outcomes.popleft() for _ in range(min(self._batch, len(outcomes)))]
+
+    def _leave_out(self, away: ShardUnavailable, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> bool:
+        """Leave those out of the next batch whose databases are away; False if there are no others in this one."""
+        bits = frozenset(map(shard_bits, away.shards))
+        if all(shard_bits(outcome.token) in bits for outcome, _ in batch):
+            return False
+        self._away = bits
+        return True
 
     def _usage_of(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> UsageByRun:
         if not self._usage:

@@ -187,6 +187,8 @@ class Heartbeat:
         if not beat.alive:
             await self._rejoin()
             return 0.0
+        if beat.lost and (stopped := self._held_runs.abandon_shards(beat.lost)):
+            logger.error("shard_lease_over", executor=self._lease.number, stopped=stopped)
         self._reconciliation.heard(beat.epoch)
         self._cancels.carry_out(beat.cancels)
         if self._run_log is not None:

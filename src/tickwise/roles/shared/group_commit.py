@@ -17,12 +17,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from sys import getsizeof
 from typing import Final, TypeVar
 
 import structlog
 
-from tickwise.domain.errors import Busy, InDoubt, StoreUnavailable, Unavailable
+from tickwise.domain.errors import Busy, InDoubt, NamespaceMoved, ShardUnavailable, StoreUnavailable, Unavailable
 from tickwise.observability.buffers import Buffer
 from tickwise.observability.draining import Drain
 from tickwise.ports.clock import Clock
@@ -195,6 +196,13 @@ class Gatherer:
         try:
             results = await surely(lambda: self._write(jobs), self._clock)
         except Unavailable as away:
+            if isinstance(away, ShardUnavailable | NamespaceMoved) and len({job.namespace for job in jobs}) > 1:
+                # The database of some of them is away; for what is stored already, this is a repeat.
+                apart: dict[str, list[Waiting]] = {}
+                for each in batch:
+                    apart.setdefault(each[0].namespace, []).append(each)
+                await asyncio.gather(*map(self._settle, apart.values()))
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(_copy(away))
@@ -216,4 +224,4 @@ class Gatherer:
 
 def _copy(away: Unavailable) -> Unavailable:
     """An exception of its own for each caller: one that is raised in many tasks collects all their traces."""
-    return type(away)(away.detail, retry_after_seconds=away.retry_after_seconds)
+    return copy(away)

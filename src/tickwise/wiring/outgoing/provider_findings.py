@@ -20,6 +20,7 @@ from tickwise.ports.identity.oidc import IdentityProvider, ProviderState
 from tickwise.ports.identity.users import Member
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.outgoing.provider import make_provider
+from tickwise.wiring.storage.databases import store_of
 
 CLOCK_SECONDS: Final = 5.0
 """The time in an answer is told to the second, and the answer takes some."""
@@ -142,9 +143,7 @@ async def _unknown(given: list[MappedRole], database_url: str | None) -> tuple[l
     if database_url is None or database_url.startswith(("memory:", "cassandra:")):
         unseen = [f"{each.role}@{each.namespace}" for each in given if each.role not in ROLES]
         return [], ", ".join(unseen)
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    store = PostgresStore(database_url, clock=SystemClock())
+    store = store_of(database_url, SystemClock())
     try:
         await store.open()
         known = KnownRoles(await store.roles.all(None))

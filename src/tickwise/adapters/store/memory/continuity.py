@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import count
 from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.dispatch import claimed
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token
+from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token, tokens_from
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
@@ -60,7 +59,7 @@ def snapshot_of(state: State) -> State:
 
 def set_back(state: State, snapshot: State) -> None:
     """Promote that standby: later writes are lost, acknowledged ones too."""
-    lost = State(state.clock, state.near_seconds)
+    lost = State(state.clock, state.near_seconds, state.shard)
     vars(lost).update(vars(state))
     vars(state).update(vars(snapshot))
     state.batches.clear()
@@ -77,6 +76,6 @@ def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
         epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=state is not lost, differed=0
     )
     state.opened_at = state.now()  # leases have one more period
-    state.tokens = count(first_token(number))
+    state.tokens = tokens_from(first_token(number), state.shard)
     state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
     return number

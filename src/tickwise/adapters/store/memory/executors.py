@@ -24,7 +24,8 @@ class Executors(Duty):
 
     async def join(self, executor: NewExecutor) -> int:
         now, number = self._state.now(), executor.number
-        if number in self._state.executors:
+        known = self._state.executors.get(number)
+        if known is not None and not (executor.returns and known.gone_at is not None and not known.held):
             raise number_taken(number)
         self._state.executors[number] = ExecutorRecord(
             number=number,

@@ -52,6 +52,7 @@ from tickwise.domain.accounts.federations import Federation
 from tickwise.domain.decision import NEVER, Hold, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import JobNotFound
 from tickwise.domain.excerpts import both_ends
+from tickwise.domain.fencing import tokens_from
 from tickwise.domain.lifecycle import CancelKind, JobStatus, RunEvent, RunState, move
 from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, Trigger
 from tickwise.domain.notices.changes import AlertKey, PendingEvent
@@ -122,7 +123,7 @@ def _default_namespace(now: float) -> NamespaceRow:
 class State:
     """The whole content of the store, behind the few moves that keep it consistent."""
 
-    def __init__(self, clock: Clock, near_seconds: float) -> None:
+    def __init__(self, clock: Clock, near_seconds: float, shard: int | None = None) -> None:
         self.clock = clock
         self.near_seconds = near_seconds
         self.opened_at = clock.now()
@@ -165,7 +166,7 @@ class State:
         )
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
-        self.tokens = count(1)
+        self.shard, self.tokens = shard, tokens_from(1, shard)
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()

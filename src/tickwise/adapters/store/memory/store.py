@@ -77,8 +77,9 @@ class Searches(Looks, LetterSearches, RunAnalyses):
 class MemoryStore:
     """The port `Store`. Its clock is the store's clock; what it holds lives as long as the object."""
 
-    def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS) -> None:
-        self.state = state = State(clock, near_seconds)
+    def __init__(self, clock: Clock, near_seconds: float = NEAR_SECONDS, *, shard: int | None = None) -> None:
+        """`shard`: the number that its tokens name, if it is one of several."""
+        self.state = state = State(clock, near_seconds, shard)
         self.jobs = Jobs(state)
         self.tasks = Tasks(state)
         self.receipts = Receipts(state)

@@ -89,6 +89,7 @@ MIGRATIONS: Final = (
     Migration("0046", ("0046_machines.sql",)),
     Migration("0047", ("0047_second_factors.sql",)),
     Migration("0048", ("0048_containers.sql",)),
+    Migration("0050", ("0050_tokens.sql",)),
     Migration("0051", ("0051_shards.sql", "0051_shard_rows.sql")),
     Migration("0052", ("0052_images.sql",)),
 )

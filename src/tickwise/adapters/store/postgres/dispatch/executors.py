@@ -42,6 +42,14 @@ class Executors(Part):
     async def join(self, executor: NewExecutor) -> int:
         """See the port."""
         async with self._links.line(BEAT).use(writes=True) as connection:
+            if executor.returns and await connection.fetchval(
+                statement("executor_return"),
+                executor.number,
+                executor.lease_seconds,
+                executor.functions,
+                *_columns(executor.capacities),
+            ):
+                return executor.number
             number: int | None = await connection.fetchval(
                 statement("executor_join"),
                 executor.lease_seconds,

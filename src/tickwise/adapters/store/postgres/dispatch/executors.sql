@@ -10,6 +10,15 @@ FROM (SELECT tickwise.now() AS at) clock
 ON CONFLICT (executor) DO NOTHING
 RETURNING executor
 
+-- name: executor_return
+-- An executor that is gone here, and holds nothing any more, is active again under its number, with a lease from now on. $1 executor, $2 the
+-- lease in seconds, $3 functions, $4 the names of what it counts, $5 the whole and $6 the taken amounts.
+UPDATE tickwise.executors
+SET gone = NULL, settled = false, lease = tickwise.now() + $2::float8 * interval '1 second', lease_seconds = $2, functions = $3::text[],
+    held = 0, differs = 0, differing = NULL, capacity_names = $4::text[], capacity_wholes = $5::bigint[], capacity_takens = $6::bigint[]
+WHERE executor = $1 AND gone IS NOT NULL AND settled
+RETURNING executor
+
 -- name: executor_beat
 -- Renew the lease of an active executor, and return the requests to it: one row at least, the first columns the same in all.
 -- The first time that a request is told is kept. A request whose attempt is over is told apart (`held` false) so that it can be cleared.

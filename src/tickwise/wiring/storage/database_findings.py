@@ -1,0 +1,106 @@
+"""The findings of `tickwise doctor` about the databases of one installation, when there are several, or should be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.domain.errors import TickwiseError
+from tickwise.ports.shards import Shard, ShardState
+from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.storage.databases import check_alone
+
+CLOCK_SECONDS: Final = 0.5
+"""Clocks of two databases that differ by more are worth a word: lists are in no true order, and an executor goes
+by the clock that is behind."""
+HOW_TO: Final = "docs/how-to/many-databases.md"
+
+
+async def shard_findings(found: list[str]) -> AsyncIterator[DoctorFinding]:
+    """Look at each of these databases, the first one first; it has been opened before, and is there."""
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    async with AsyncExitStack() as stack:
+        opened: dict[int, Any] = {}
+        for at, address in enumerate(found, 1):
+            store = PostgresStore(address, clock=SystemClock())
+            try:
+                await store.open()
+            except TickwiseError as failure:
+                yield DoctorFinding(
+                    f"database {at}", "error", failure.detail,
+                    "its namespaces wait, those of the others go on; check that it runs, and `tickwise db upgrade`",
+                )  # fmt: skip
+            else:
+                stack.push_async_callback(store.close)
+                opened[at] = store
+        if 1 not in opened:
+            return
+        if len(found) == 1:
+            for finding in await _alone(opened[1]):
+                yield finding
+            return
+        shards = (await opened[1].shard_map.read()).shards
+        for finding in [*_places(opened, shards), *_missing(opened, shards, len(found)), *await _clocks(opened)]:
+            yield finding
+
+
+async def _alone(store: Any) -> list[DoctorFinding]:
+    try:
+        await check_alone(store)
+    except TickwiseError as wrong:
+        return [DoctorFinding("databases", "error", wrong.detail, HOW_TO)]
+    return []
+
+
+def _places(opened: Mapping[int, Any], shards: Mapping[int, Shard]) -> list[DoctorFinding]:
+    """The number of each database, and what is wrong with its place."""
+    numbers = {shard.cluster_id: shard for shard in shards.values()}
+    seen: dict[str, int] = {}
+    findings = []
+    for at, store in opened.items():
+        cluster_id, name = store.upkeep.cluster_id, f"database {at}"
+        shard = numbers.get(cluster_id)
+        if cluster_id in seen:
+            text = f"the addresses {seen[cluster_id]} and {at} lead to one database, or to copies of one"
+            findings.append(DoctorFinding(name, "error", text, "name each database once in TICKWISE_DATABASE_URL"))
+        elif shard is None:
+            text = "it is no database of this installation"
+            cure = "take its address out; if it is new and empty, `tickwise db upgrade` adds it"
+            findings.append(DoctorFinding(name, "error", text, cure))
+        elif at == 1 and shard.number != 1:
+            text = f"the first address is that of shard {shard.number}"
+            findings.append(DoctorFinding(name, "error", text, "name the database with users and keys first"))
+        else:
+            text = f"shard {shard.number}, {'takes' if shard.state is ShardState.OPEN else 'takes no'} new namespaces"
+            findings.append(DoctorFinding(name, "ok", text))
+        seen.setdefault(cluster_id, at)
+    return findings
+
+
+def _missing(opened: Mapping[int, Any], shards: Mapping[int, Shard], named: int) -> list[DoctorFinding]:
+    """Databases that the map knows, and that no address leads to."""
+    there = {store.upkeep.cluster_id for store in opened.values()}
+    missing = sorted(shard.number for shard in shards.values() if shard.cluster_id not in there)
+    if not missing or named > len(opened):
+        return []  # an address that did not answer may be the one
+    text = f"no address leads to shard {', '.join(map(str, missing))}: the namespaces there wait"
+    return [DoctorFinding("databases", "error", text, "name every database in TICKWISE_DATABASE_URL")]
+
+
+async def _clocks(opened: Mapping[int, Any]) -> list[DoctorFinding]:
+    """The difference between the clocks of the databases, as one machine reads them in turn."""
+    clock = SystemClock()
+    ahead = {}
+    for at, store in opened.items():
+        sent = clock.now()
+        now = await store.now()
+        ahead[at] = now - (sent + clock.now()) / 2
+    apart = max(ahead.values()) - min(ahead.values())
+    if apart <= CLOCK_SECONDS:
+        return [DoctorFinding("database clocks", "ok", f"within {CLOCK_SECONDS} s of one another")]
+    behind, first = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
+    text = f"database {first} is {apart:.1f} s ahead of database {behind}"
+    return [DoctorFinding("database clocks", "warning", text, "run an NTP client on each of their machines")]
