@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from itertools import count
 from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.dispatch import claimed
+from tickwise.adapters.store.memory.records import Numbers
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token
 from tickwise.domain.model import Claimed
@@ -77,6 +77,6 @@ def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
         epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=state is not lost, differed=0
     )
     state.opened_at = state.now()  # leases have one more period
-    state.tokens = count(first_token(number))
+    state.tokens = Numbers(first_token(number))
     state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
     return number
