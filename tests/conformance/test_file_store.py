@@ -1,7 +1,7 @@
 """The store over a log in a folder keeps every promise of the store's port, and its log every effect.
 
-Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log gives
-is the live one, with a checkpoint in between, and at its end the state that the files on disk give.
+Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log
+gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Backend(plain.Backend):
         # A run without its job, and one that is active and ended, is nothing that a call can leave.
         assert isinstance(store, WatchedStore)
         store.watched = check not in (Check.HAS_A_JOB, Check.ENDED_ONCE)
+
+    def module_of_groups(self, store: Store) -> str:
+        return type(self._memory(store).error_groups).__module__
 
     def _memory(self, store: Store) -> Store:
         assert isinstance(store, WatchedStore)

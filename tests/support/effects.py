@@ -1,7 +1,7 @@
 """The oracle of a store's log: the state that is rebuilt from images is the one that made them, all of it.
 
-`described` gives a state in plain values, with its indexes. `RecordedStore` is a memory store that, after each call, lays
-the call's images over those of before, rebuilds the state and compares.
+`described` gives a state in plain values, with its indexes. `RecordedStore` is a memory store that, after each call,
+lays the call's images over those of before, rebuilds the state and compares. `WatchedStore` does so over a folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from tickwise.ports.store.wrapping import Call, WrappedStore
 
 ROWS_A_CALL = 100
 """A state of fewer rows is compared after each call."""
-
 
 
 def described(state: State) -> dict[str, Any]:

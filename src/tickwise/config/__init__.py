@@ -75,10 +75,11 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     )
     database_url: str | None = _setting(
         None,
-        "The store: `postgresql://user:password@host:port/name` (15 or newer), or `memory://` for a trial that "
-        "forgets everything. Unset: `tickwise up` runs a PostgreSQL of its own in `data_dir`; other roles refuse to "
+        "The store: `postgresql://user:password@host:port/name` (15 or newer), `file:///folder` for a log in "
+        "a folder that one `tickwise up` has (`docs/how-to/file-store.md`), or `memory://` for a trial that forgets "
+        "everything. Unset: `tickwise up` runs a PostgreSQL of its own in `data_dir`; other roles refuse to "
         "start.",
-        schemes=("postgresql", "postgres", "memory"),
+        schemes=("postgresql", "postgres", "file", "memory"),
         option="--database",
         secret=True,
     )

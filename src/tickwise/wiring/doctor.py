@@ -25,6 +25,7 @@ from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
+from tickwise.wiring.storage.file_store import examine_file_store
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
@@ -238,6 +239,10 @@ def _room(name: str, said: str, place: Path) -> DoctorFinding:
 async def _database(settings: Settings, database_url: str | None) -> AsyncIterator[DoctorFinding]:
     if database_url is None:
         yield _embedded()
+        return
+    if database_url.startswith("file:"):
+        for finding in examine_file_store(database_url):
+            yield finding
         return
     if database_url.startswith("memory:"):
         yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")

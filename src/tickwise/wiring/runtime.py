@@ -90,6 +90,7 @@ from tickwise.wiring.outgoing.tracing import open_tracing
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 from tickwise.wiring.signing import request_check, requests_signer, result_check, results_signing
 from tickwise.wiring.startup_wait import StartupWait
+from tickwise.wiring.storage.file_store import is_in_process, open_file_store
 from tickwise.wiring.storage.opening import open_spool, open_storage, outputs_kept_seconds, signed_downloads
 
 DAY_SECONDS: Final = 86_400.0
@@ -141,6 +142,10 @@ def given_database(settings: Settings) -> str:
         raise Misconfigured(
             "no database is given: set TICKWISE_DATABASE_URL, or use `tickwise up`, which brings and upgrades its own"
         )
+    if settings.database_url.startswith("file:"):
+        raise Misconfigured(
+            "a file store has one process, `tickwise up --store file`, and no schema: for roles apart use a PostgreSQL"
+        )
     return settings.database_url
 
 
@@ -148,7 +153,7 @@ def given_database(settings: Settings) -> str:
 async def open_database(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[str]:
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
-        if not settings.database_url.startswith("memory:"):
+        if not is_in_process(settings.database_url):
             from tickwise.adapters.store.postgres import upgrade
 
             await startup_wait.until("store", lambda: upgrade(given_database(settings)))
@@ -201,12 +206,12 @@ async def open_runtime(
         metrics.watch_log_lines_lost(logs.losses.lost)
         tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
-        opened = _open(settings, url, clock)
+        opened = _open(settings, url, clock, startup_wait)
         stack.push_async_callback(opened.close)
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         if tracer is not None:
-            store = traced(store, tracer, "memory" if url.startswith("memory:") else "postgresql")
+            store = traced(store, tracer, url.partition(":")[0] if is_in_process(url) else "postgresql")
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
         cluster = "" if broker is None else store.upkeep.cluster_id
         await stack.enter_async_context(
@@ -243,7 +248,7 @@ async def _opened(store: Store, url: str) -> None:
     try:
         await store.open()
     except Misconfigured as wrong:
-        if url.startswith("memory:"):
+        if is_in_process(url):
             raise
         from tickwise.adapters.store.postgres import SharedSessions, schema_status
 
@@ -273,11 +278,13 @@ async def _open_searches(settings: Settings, store: Store, clock: SystemClock) -
         await replica.close()
 
 
-def _open(settings: Settings, url: str, clock: SystemClock) -> Store:
+def _open(settings: Settings, url: str, clock: SystemClock, startup_wait: StartupWait) -> Store:
     if url.startswith("memory:"):
         from tickwise.adapters.store.memory import MemoryStore
 
         return MemoryStore(clock, near_seconds=settings.horizon_seconds)
+    if url.startswith("file:"):
+        return open_file_store(url, clock, near_seconds=settings.horizon_seconds, lost=startup_wait.stop.set)
     from tickwise.adapters.store.postgres import PostgresStore
 
     return PostgresStore(

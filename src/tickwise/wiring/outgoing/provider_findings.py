@@ -20,6 +20,7 @@ from tickwise.ports.identity.oidc import IdentityProvider, ProviderState
 from tickwise.ports.identity.users import Member
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.outgoing.provider import make_provider
+from tickwise.wiring.storage.file_store import is_in_process
 
 CLOCK_SECONDS: Final = 5.0
 """The time in an answer is told to the second, and the answer takes some."""
@@ -139,7 +140,7 @@ async def _mapping(config: SsoConfig, database_url: str | None) -> AsyncIterator
 
 async def _unknown(given: list[MappedRole], database_url: str | None) -> tuple[list[str], str]:
     """The roles and namespaces that are not there, and those that cannot be looked up."""
-    if database_url is None or database_url.startswith("memory:"):
+    if database_url is None or is_in_process(database_url):
         unseen = [f"{each.role}@{each.namespace}" for each in given if each.role not in ROLES]
         return [], ", ".join(unseen)
     from tickwise.adapters.store.postgres import PostgresStore

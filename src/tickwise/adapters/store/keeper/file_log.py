@@ -25,7 +25,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, framed
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
@@ -110,6 +110,14 @@ class FileLog:
     async def release(self) -> None:
         await self._apart(self._release)
 
+    def look(self) -> int:
+        """Read all files and change nothing; the position of the last entry. Raises `LogDamaged`."""
+        checkpoint = self._newest_checkpoint()
+        if checkpoint:
+            self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint)
+        self._find(checkpoint)
+        return self._last
+
     async def _apart(self, work: Callable[[], R]) -> R:
         """Do it in the log's own thread: each thing after the one before, and the event loop goes on."""
         try:
@@ -120,6 +128,13 @@ class FileLog:
     # ------------------------------------------------------------------------------------------- in the thread
 
     def _acquire(self, owner: str, endpoint: str) -> Tenure:
+        try:
+            return self._acquired(owner, endpoint)
+        except BaseException:
+            self._release()
+            raise
+
+    def _acquired(self, owner: str, endpoint: str) -> Tenure:
         self._close_live()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._lock is None:
@@ -127,9 +142,8 @@ class FileLog:
         self._check_owned()
         for unfinished in self._folder.glob("checkpoint-*.new"):
             unfinished.unlink()
-        checkpoint = max((_position(each) for each in self._folder.glob("checkpoint-*.tw")), default=0)
-        self._segments, cut = self._found()
-        self._last = max(self._entries_end(), checkpoint)
+        checkpoint = self._newest_checkpoint()
+        cut = self._find(checkpoint)
         self._epoch = max((each.epoch for each in self._segments), default=0) + 1
         if checkpoint:
             self._epoch = max(self._epoch, self._epoch_of_checkpoint(checkpoint) + 1)
@@ -140,9 +154,31 @@ class FileLog:
         os.pwrite(self._lock, f"{owner}\n{endpoint}\n".encode(), 0)
         return Tenure(self._epoch, checkpoint, self._last)
 
+    def _newest_checkpoint(self) -> int:
+        return max((_position(each) for each in self._folder.glob("checkpoint-*.tw")), default=0)
+
+    def _find(self, checkpoint: int) -> tuple[Path, int] | None:
+        """Find the segments and the last entry; the segment that has a torn end, with where it is to be cut."""
+        self._last = 0
+        self._segments, cut = self._found()
+        if self._segments and self._segments[0].first > checkpoint + 1:
+            first = self._segments[0].first
+            raise LogDamaged(
+                f"the log is damaged in {self._folder}: entries {checkpoint + 1} to {first - 1} are not there. Restore "
+                "the folder from a backup; nothing was changed"
+            )
+        if checkpoint > self._last:
+            if self._segments:
+                raise LogDamaged(
+                    f"the log is damaged in {self._segments[-1].path}: it ends with entry {self._last}, and there is a "
+                    f"checkpoint of entry {checkpoint}. Restore the folder from a backup; nothing was changed"
+                )
+            self._last = checkpoint
+        return cut
+
     def _found(self) -> tuple[list[Segment], tuple[Path, int] | None]:
-        """The segments in order, and the one that has a torn end, with where it is to be cut."""
-        found, cut, paths = [], None, sorted(self._folder.glob("log-*.tw"))
+        found: list[Segment] = []
+        cut, paths = None, sorted(self._folder.glob("log-*.tw"))
         for path in paths:
             is_last = path == paths[-1]
             first = _position(path)
@@ -150,8 +186,7 @@ class FileLog:
             epoch = _epoch_of(file.content, first)
             if epoch is None:
                 if is_last and not any(file.frames(first)):
-                    path.unlink()  # torn before its first entry
-                    continue
+                    continue  # torn before its first entry: it is begun anew
                 file.end = 0
                 raise file.damaged("the head of the segment is not whole")
             if found and self._last + 1 != first:
@@ -165,9 +200,6 @@ class FileLog:
                 cut = path, file.end
             found.append(Segment(path, first, epoch))
         return found, cut
-
-    def _entries_end(self) -> int:
-        return self._last if self._segments else 0
 
     def _epoch_of_checkpoint(self, position: int) -> int:
         path = self._folder / f"checkpoint-{position:016}.tw"
@@ -204,11 +236,18 @@ class FileLog:
         frame = framed(self._last + 1, body)
         try:
             _write(self._live, frame)
-            self._sync(self._live)
-        except BaseException:
-            # Whether it is on the disk is not known after a failed fsync: the next owner reads what is there.
+        except OSError:
+            # Nobody was told of it, and the next `acquire` cuts it off.
             self._close_live()
             raise
+        try:
+            self._sync(self._live)
+        except OSError as failure:
+            # What is read back now may be in memory alone, and gone later: only another process can know.
+            self._release()
+            raise OwnershipLost(
+                f"the disk of {self._folder} did not confirm a write: {failure}. Start again"
+            ) from failure
         self._bytes += len(frame)
         self._last += 1
         return self._last
@@ -221,7 +260,7 @@ class FileLog:
             there = None
         mine = None if self._lock is None else os.fstat(self._lock)
         if there is None or mine is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
-            self._close_live()
+            self._release()
             raise OwnershipLost(f"the folder {self._folder} is another one than was opened")
 
     def _read(self, segment: Segment) -> list[LogEntry]:
@@ -279,7 +318,9 @@ def _epoch_of(content: bytes, position: int) -> int | None:
     if zlib.crc32(content[: HEAD.size - 4]) != checksum or said != position:
         return None
     if magic != MAGIC:
-        raise Misconfigured("the files of the log have another layout than this release reads: use the one that wrote them")
+        raise Misconfigured(
+            "the files of the log have another layout than this release reads: use the one that wrote them"
+        )
     return int(epoch)
 
 
@@ -325,3 +366,26 @@ def _translated(failure: OSError, folder: Path) -> StoreUnavailable:
     if failure.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreUnavailable(f"the disk of {folder} is full: nothing more is written until there is room")
     return StoreUnavailable(f"the store in {folder} cannot be read or written: {failure}")
+
+
+class FolderReport(NamedTuple):
+    """What a look at a folder found."""
+
+    files: int
+    bytes: int
+    last: int
+    """The position of the last whole entry or checkpoint."""
+
+
+def examine(folder: Path) -> FolderReport:
+    """Read all files of a log, also beside its owner, who may append meanwhile. Raises `LogDamaged`."""
+    for tries_left in (2, 1, 0):
+        try:
+            last, paths = FileLog(folder).look(), sorted(folder.glob("*-*.tw"))
+            break
+        except FileNotFoundError:
+            # Its owner kept a checkpoint meanwhile, and what was before it went.
+            if not tries_left:
+                raise
+    sizes = [path.stat().st_size for path in paths if path.exists()]
+    return FolderReport(len(sizes), sum(sizes), last)

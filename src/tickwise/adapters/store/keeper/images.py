@@ -53,7 +53,9 @@ def _encoded(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _encoder.encode(_storable(msgspec.to_builtins(value, builtin_types=_NATIVE, str_keys=False, enc_hook=_plain)))
+        return _encoder.encode(
+            _storable(msgspec.to_builtins(value, builtin_types=_NATIVE, str_keys=False, enc_hook=_plain))
+        )
 
 
 def _storable(value: Any) -> Any:

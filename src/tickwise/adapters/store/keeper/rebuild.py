@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
 from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
+from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
 from tickwise.adapters.store.memory.records import ErrorGroupRecord, JobRecord, RunRecord, TimerRecord
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Misconfigured
-from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
 
 TENURE_BITS: Final = 32
 """Numbers that end with the process begin with that of its tenure, above all that were given before."""
@@ -62,7 +62,9 @@ class Contents:
                 if key in rows:
                     rows[key].update(reader.value(raw))
                 elif position > self.until:
-                    raise Misconfigured(f"the log is damaged: entry {position} changes {key} in {path}, which is not there")
+                    raise Misconfigured(
+                        f"the log is damaged: entry {position} changes {key} in {path}, which is not there"
+                    )
             else:
                 if how == FRESH:
                     rows.pop(key, None)

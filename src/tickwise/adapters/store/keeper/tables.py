@@ -290,4 +290,3 @@ def check_complete(state: State) -> None:
         unknown |= {f"{name}.{each}" for each in attributes - parts}
     if unknown:
         raise Bug(f"the store's log does not know these parts of the state: {', '.join(sorted(unknown))}")
-

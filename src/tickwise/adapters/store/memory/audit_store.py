@@ -35,7 +35,8 @@ class Audit(Duty):
         return [head for head in heads if after is None or head.namespace > after][:limit]
 
     async def seals(self, namespace: str, after: int, limit: int) -> Sequence[AuditSeal]:
-        return [seal for seal in self._state.audit.seals.values() if seal.namespace == namespace and seal.seq > after][:limit]
+        seals = self._state.audit.seals.values()
+        return [seal for seal in seals if seal.namespace == namespace and seal.seq > after][:limit]
 
     async def contents(self, span: AuditSpan) -> Page[AuditContent]:
         rows = [
@@ -52,9 +53,8 @@ class Audit(Duty):
     async def unsealed(self, older_seconds: float, limit: int) -> Sequence[AuditRow]:
         sealed = {(seal.namespace, entry) for seal in self._state.audit.seals.values() for entry in seal.entries}
         before = self._state.now() - older_seconds
-        return [row for row in self._state.audit.rows.values() if row.at < before and (row.namespace, row.entry) not in sealed][
-            :limit
-        ]
+        rows = self._state.audit.rows.values()
+        return [row for row in rows if row.at < before and (row.namespace, row.entry) not in sealed][:limit]
 
     async def checkpoints(self) -> Sequence[AuditCheckpoint]:
         return [checkpoint for _, checkpoint in sorted(self._state.audit.checkpoints.items())]

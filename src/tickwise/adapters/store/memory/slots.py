@@ -246,12 +246,7 @@ class Slots:
             name: (
                 line.running,
                 set(line.woken),
-                {
-                    (kind, entry[:3])
-                    for kind, heap in line.waiting.items()
-                    for entry in heap
-                    if line.waits(entry)
-                },
+                {(kind, entry[:3]) for kind, heap in line.waiting.items() for entry in heap if line.waits(entry)},
             )
             for name, line in self._lines.items()
         }
