@@ -1,6 +1,6 @@
 """A process that writes to a file store and says what was acknowledged, until it is killed: see `test_file_store_crash`.
 
-    python -m tests.support.file_writer FOLDER      prints `job ID`, `ended RUN` and `checkpoint` as they are answered
+python -m tests.support.file_writer FOLDER      prints `job ID`, `ended RUN` and `checkpoint` as they are answered
 """
 
 from __future__ import annotations

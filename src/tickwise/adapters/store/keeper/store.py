@@ -91,6 +91,7 @@ class KeeperStore(WrappedStore):
         self._since_bytes = self._checkpoint_bytes = 0
         self._since = -math.inf
         self._lease_until = math.inf
+        self._keeping = asyncio.Lock()
         self._use(MemoryStore(clock, near_seconds))
         super().__init__(self.memory)  # type: ignore[arg-type]  # it is a store
 
@@ -149,7 +150,8 @@ class KeeperStore(WrappedStore):
                     f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
                 )
             memory = MemoryStore(self._clock, self._near_seconds)
-            contents.fill(memory.state, tenure=tenure.epoch)
+            if tenure.last:
+                contents.fill(memory.state, tenure=tenure.epoch)
         finally:
             gc.enable()
         recorder = Recorder(memory.state)
@@ -283,7 +285,7 @@ class KeeperStore(WrappedStore):
 
     def _look_for_checkpoint(self) -> None:
         """Begin a checkpoint if there is much to replay; a large state is not written anew for little."""
-        if self._checkpoint is not None and not self._checkpoint.done():
+        if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
             return
         seconds = self._clock.monotonic() - self._since
         if self._since_bytes >= CHECKPOINT_BYTES or (
@@ -292,13 +294,14 @@ class KeeperStore(WrappedStore):
             self._checkpoint = asyncio.create_task(self._keep_checkpoint())
 
     async def keep_checkpoint(self) -> None:
-        """Keep a checkpoint now."""
-        position, before = self.position, self._since_bytes
-        await self.log.keep_checkpoint(position, self._parts())
-        await self.log.drop(position + 1)
-        self.checkpoints += 1
-        self._since_bytes -= before
-        self._since = self._clock.monotonic()
+        """Keep a checkpoint now, or after the one that is under way."""
+        async with self._keeping:
+            position, before = self.position, self._since_bytes
+            await self.log.keep_checkpoint(position, self._parts())
+            await self.log.drop(position + 1)
+            self.checkpoints += 1
+            self._since_bytes -= before
+            self._since = self._clock.monotonic()
 
     async def _keep_checkpoint(self) -> None:
         try:
