@@ -1,4 +1,4 @@
-"""A process with a file store that is killed at any moment loses nothing that it acknowledged, and does nothing twice."""
+"""A process with a file store, killed at any moment, loses nothing that it acknowledged, and does nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that writes to a file store and says what was acknowledged, until it is killed: see `test_file_store_crash`.
+"""A process that writes to a file store and says what was acknowledged, until it is killed (`test_file_store_crash`).
 
 python -m tests.support.file_writer FOLDER      prints `job ID`, `ended RUN` and `checkpoint` as they are answered
 """
@@ -55,7 +55,7 @@ async def work(store: KeeperStore) -> None:
         assert [] == list(await store.attempts.finish(executor, done))
         for each in claims:
             say(f"ended {each.run_id} {each.token}")
-        await asyncio.sleep(0)
+        await SystemClock().sleep(0.0)
 
 
 async def main(folder: Path) -> None:
