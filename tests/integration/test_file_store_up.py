@@ -53,7 +53,7 @@ def test_doctor_reads_the_log_of_the_one_that_runs(folder: StoreFolder) -> None:
     found = json.loads(folder.tickwise("doctor", "--json").out)
     [store] = [each for each in found if each["name"] == "store"]
     assert "ok" == store["level"], store
-    assert "all whole" in store["finding"]
+    assert "all whole" in store["detail"]
 
 
 def test_a_backup_says_how_a_file_store_is_copied(folder: StoreFolder) -> None:

@@ -25,7 +25,7 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store.wrapping import Call, WrappedStore
 
 ROWS_A_CALL = 100
-"""A state of fewer rows is compared after each call."""
+"""A state of fewer rows is compared after each call; one of ten times as many after each hundredth."""
 CALLS_EACH = 200
 """Of as many calls each is compared; of as many more every second one, and so on."""
 
@@ -194,7 +194,7 @@ class WatchedStore(KeeperStore):
         if self.watched and self._left < 0 and self._flying is None and not self._open_group.bodies:
             # Of many rows or calls some are compared, and what is on disk at the end of the test.
             rows = sum(map(len, self.watched_log.contents.tables.values()))
-            self._left = rows // ROWS_A_CALL + self._calls_made // CALLS_EACH
+            self._left = (rows // ROWS_A_CALL) ** 2 + self._calls_made // CALLS_EACH
             self._compare(self.watched_log.contents)
 
     async def check_log(self) -> None:
