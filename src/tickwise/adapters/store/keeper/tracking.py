@@ -289,7 +289,7 @@ class Recorder:
         if kind in _CONTAINERS:
             return self._contained(value, place)
         if kind in RECORDS:
-            value.__class__ = self._class_of(kind, place.table)
+            object.__setattr__(value, "__class__", self._class_of(kind, place.table))
         else:
             kind = kind.__base__ or object
             if kind not in RECORDS:
