@@ -18,7 +18,7 @@ from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.tables import TABLES, VALUES
-from tickwise.adapters.store.keeper.tracking import Recorder
+from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.state import State
 from tickwise.ports.clock import Clock
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def checkpoint_of(recorder: Recorder) -> list[bytes]:
+def checkpoint_of(recorder: EffectRecorder) -> list[bytes]:
     """All parts of a checkpoint."""
     values = {each.name: each.get(recorder.state) for each in VALUES}
     tables = (table_part(each.kind, list(each.content.items())) for each in recorder.tables.values())
@@ -99,7 +99,7 @@ class RecordedStore(WrappedStore):
 
     def __init__(self, clock: Clock) -> None:
         self.memory = MemoryStore(clock)
-        self.recorder = Recorder(self.memory.state)
+        self.recorder = EffectRecorder(self.memory.state)
         self.watched = True
         """False: no comparison any more, since the test damaged what no call can."""
         self.calls = Counter[str]()

@@ -15,7 +15,7 @@ from tickwise.adapters.store.keeper import images
 from tickwise.adapters.store.keeper.file_frames import FrameFile
 from tickwise.adapters.store.keeper.images import CODECS, SCHEMA, entry_body, joined
 from tickwise.adapters.store.keeper.rebuild import Contents
-from tickwise.adapters.store.keeper.tracking import Recorder
+from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import State
@@ -30,7 +30,7 @@ KEPT = Path(__file__).with_name("version_1.bin")
 async def recorded() -> tuple[State, list[bytes]]:
     """A state after the life of runs, and the entries that it left."""
     store = MemoryStore(VirtualClock())
-    recorder = Recorder(store.state)
+    recorder = EffectRecorder(store.state)
     first = entry_body(*recorder.everything(), with_schema=True)
     await life_of_runs(store)
     return store.state, [first, entry_body(*recorder.take())]
@@ -99,7 +99,7 @@ async def test_several_commits_are_one_entry() -> None:
 async def test_the_life_of_a_run_is_small() -> None:
     """Of a job with a run that ends, besides its definition: less than 900 bytes."""
     store = MemoryStore(VirtualClock())
-    recorder = Recorder(store.state)
+    recorder = EffectRecorder(store.state)
     await life_of_runs(store)
     definitions = sum(len(job.definition) for job in store.state.jobs.values())
     assert len(entry_body(*recorder.take())) - definitions < 3 * 900

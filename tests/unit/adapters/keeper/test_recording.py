@@ -10,7 +10,7 @@ import pytest
 from tests.support.effects import RecordedStore
 from tickwise.adapters.store.keeper import tables
 from tickwise.adapters.store.keeper.tables import check_complete
-from tickwise.adapters.store.keeper.tracking import Recorder, Table, TrackedList
+from tickwise.adapters.store.keeper.tracking import EffectRecorder, Table, TrackedList
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug, Misconfigured
@@ -74,13 +74,13 @@ def without_value(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Take away one single value."""
 
     def mutate(monkeypatch: pytest.MonkeyPatch) -> None:
-        take = Recorder.take
+        take = EffectRecorder.take
 
-        def less(self: Recorder) -> Any:
+        def less(self: EffectRecorder) -> Any:
             changes, values = take(self)
             return changes, {each: value for each, value in values.items() if each != name}
 
-        monkeypatch.setattr(Recorder, "take", less)
+        monkeypatch.setattr(EffectRecorder, "take", less)
 
     return mutate
 

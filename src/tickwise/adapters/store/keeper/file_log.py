@@ -89,7 +89,7 @@ class FileLog:
             async for part in parts:
                 count += 1
                 await self._apart(lambda number=count, body=part: _write(file, framed(number, body)))  # type: ignore[misc]  # bound here
-            await self._apart(lambda: self._finish(file, count, aside, target))
+            await self._apart(lambda: self._finish(file, count, aside=aside, target=target))
         except BaseException:
             with contextlib.suppress(OSError):
                 aside.unlink()
@@ -278,7 +278,7 @@ class FileLog:
             raise file.damaged("the checkpoint ends too early")
         return bodies[:-1]
 
-    def _finish(self, file: int, count: int, aside: Path, target: Path) -> None:
+    def _finish(self, file: int, count: int, *, aside: Path, target: Path) -> None:
         self._check_owned()
         _write(file, framed(count + 1, count.to_bytes(8, "big")))
         self._sync(file)

@@ -75,7 +75,7 @@ class Entry(msgspec.Struct, array_like=True):
     values: dict[str, msgspec.Raw]
 
 
-class Part(msgspec.Struct, array_like=True):
+class CheckpointPart(msgspec.Struct, array_like=True):
     """Rows of one table in a checkpoint. Without a table: the position that no row is newer than."""
 
     table: str
@@ -83,7 +83,7 @@ class Part(msgspec.Struct, array_like=True):
 
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
-_parts: Final = msgspec.msgpack.Decoder(Part)
+_parts: Final = msgspec.msgpack.Decoder(CheckpointPart)
 _any: Final = msgspec.msgpack.Decoder()
 
 
@@ -195,7 +195,7 @@ SCHEMA: Final = _schema()
 def entry_body(changes: Iterable[Change], values: Mapping[str, Any], *, with_schema: bool = False) -> bytes:
     """The effects of one commit."""
     schema = SCHEMA if with_schema else None
-    return _encoded((VERSION, schema, [_change(*each) for each in changes], values))
+    return _encoded((VERSION, schema, [_change(each) for each in changes], values))
 
 
 def joined(bodies: Sequence[bytes], *, with_schema: bool = False) -> bytes:
@@ -211,7 +211,8 @@ def joined(bodies: Sequence[bytes], *, with_schema: bool = False) -> bytes:
     return _encoded((VERSION, SCHEMA if with_schema else None, changes, values))
 
 
-def _change(table: TableKind, how: int, key: Any, value: Any) -> tuple[Any, ...]:
+def _change(change: Change) -> tuple[Any, ...]:
+    table, how, key, value = change
     if how == GONE:
         return table.path, how, key, None
     if how == FIELDS:

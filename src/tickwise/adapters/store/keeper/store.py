@@ -32,7 +32,7 @@ from tickwise.adapters.store.keeper.images import (
 from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.tables import VALUES
-from tickwise.adapters.store.keeper.tracking import Recorder
+from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -48,7 +48,7 @@ RETRY_SECONDS: Final = 1.0
 logger = structlog.get_logger("tickwise.store")
 
 
-class Group:
+class CommitGroup:
     """Calls that one entry of the log answers."""
 
     __slots__ = ("bodies", "done", "handovers")
@@ -108,7 +108,7 @@ class KeeperStore(WrappedStore):
             self.memory.state.opened_at = self._clock.now()
             return
         self._kick = asyncio.Event()
-        self._open_group, self._flying = Group(), None
+        self._open_group, self._flying = CommitGroup(), None
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
 
@@ -154,7 +154,7 @@ class KeeperStore(WrappedStore):
                 contents.fill(memory.state, tenure=tenure.epoch)
         finally:
             gc.enable()
-        recorder = Recorder(memory.state)
+        recorder = EffectRecorder(memory.state)
         gc.freeze()
         self.position = tenure.last
         await self._begin(memory, recorder, contents)
@@ -163,7 +163,7 @@ class KeeperStore(WrappedStore):
         self._refusal = None
         logger.info("log_opened", entries=self.position, epoch=tenure.epoch, jobs=len(memory.state.jobs))
 
-    async def _begin(self, memory: MemoryStore, recorder: Recorder, contents: Contents) -> None:
+    async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
         """What a tenure begins with: counted runs go back whose batches ended, and the store has a name."""
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
@@ -221,7 +221,7 @@ class KeeperStore(WrappedStore):
             self._kick.clear()
             while self._open_group.bodies:
                 group = self._flying = self._open_group
-                self._open_group = Group()
+                self._open_group = CommitGroup()
                 body = joined(group.bodies)
                 try:
                     self.position = await self.log.append(body)
@@ -236,13 +236,13 @@ class KeeperStore(WrappedStore):
                         self._tell(handover)
                 self._look_for_checkpoint()
 
-    async def _start_over(self, group: Group, failure: TickwiseError) -> None:
+    async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
         self._refusal = StoreUnavailable(failure.detail)
         logger.error("log_not_written", detail=failure.detail)
         group.fail(InDoubt(failure.detail))
         self._open_group.fail(self._refusal)
-        self._open_group, self._flying = Group(), None
+        self._open_group, self._flying = CommitGroup(), None
         if self._checkpoint is not None:
             self._checkpoint.cancel()
         while True:

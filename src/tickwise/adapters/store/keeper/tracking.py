@@ -45,7 +45,7 @@ class Change(NamedTuple):
     """FRESH, WHOLE: the value. FIELDS: those fields of the record, by name. GONE: None."""
 
 
-class Place(NamedTuple):
+class NotedPlace(NamedTuple):
     """Where a value is that is changed in place: a key of a table, or a field of the record there."""
 
     table: Table
@@ -58,7 +58,7 @@ class Table:
 
     __slots__ = ("content", "dirty", "kind", "notes", "placed", "recorder", "records")
 
-    def __init__(self, kind: TableKind, dirty: list[Table], recorder: Recorder) -> None:
+    def __init__(self, kind: TableKind, dirty: list[Table], recorder: EffectRecorder) -> None:
         self.kind = kind
         self.notes: dict[Any, int | set[str]] = {}
         self.dirty = dirty
@@ -209,14 +209,14 @@ for _kind, _plain, _names in (
         setattr(_kind, _name, _saying(getattr(_plain, _name)))
 
 
-class Recorder:
+class EffectRecorder:
     """The notes about one state, from when it is made on."""
 
     def __init__(self, state: State) -> None:
         check_complete(state)
         self.state = state
         self._dirty: list[Table] = []
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, NotedPlace] = {}
         """Of records and containers that are not found by their key, by identity."""
         self._classes: dict[type, type] = {}
         self._values = {each.name: _copy(each.get(state)) for each in VALUES}
@@ -263,7 +263,7 @@ class Recorder:
 
     def adopted(self, table: Table, key: Any, value: Any) -> Any:
         """The value of a key, which notes its own changes from now on."""
-        kept = self._adopt(value, Place(table, key, None))
+        kept = self._adopt(value, NotedPlace(table, key, None))
         if kept is not value:
             dict.__setitem__(table.content, key, kept)
         return kept
@@ -284,7 +284,7 @@ class Recorder:
             for each in fields(value):
                 self._places.pop(id(getattr(value, each.name)), None)
 
-    def _adopt(self, value: Any, place: Place) -> Any:
+    def _adopt(self, value: Any, place: NotedPlace) -> Any:
         kind = type(value)
         if kind in _CONTAINERS:
             return self._contained(value, place)
@@ -300,7 +300,7 @@ class Recorder:
                 self.adopted_field(value, each.name)
         return value
 
-    def _contained(self, value: Any, place: Place) -> Any:
+    def _contained(self, value: Any, place: NotedPlace) -> Any:
         """A container of a record or a table, in the form that notes."""
         tracked: Any
         if type(value) in _TRACKING:
