@@ -25,7 +25,7 @@ class Backend(plain.Backend):
     """A store whose log is in a folder of the test."""
 
     @pytest.fixture
-    async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:  # type: ignore[override]  # opened
+    async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:  # type: ignore[override]  # it is opened here, as others are elsewhere
         self.virtual_clock = clock
         store = WatchedStore(tmp_path / "store", clock)
         await store.open()

@@ -3,7 +3,7 @@
     acquire ──► Tenure(epoch, checkpoint, last) ──► checkpoint + entries ──► append, append, … ──► release
                                                                         └──► keep a checkpoint, drop what is before it
 
-Invariant: one owner appends at a time. Whoever acquired last wins; an append of an earlier owner is refused by the log
+Invariant: one owner appends at a time. The last owner to acquire it wins; an append of an earlier owner is refused by the log
 itself, whatever its clock says.
 """
 
