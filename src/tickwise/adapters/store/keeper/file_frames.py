@@ -50,7 +50,7 @@ class FrameFile:
         self.path = path
         self.content = path.read_bytes()
         self.end = head_bytes
-        """Where the whole frames end, as far as `frames` has come."""
+        """The end of the whole frames, as far as `frames` has come."""
 
     def frames(self, first: int) -> Iterator[Frame]:
         """The whole frames from the begin, which are numbered from `first` on. Raises `LogDamaged` if one follows

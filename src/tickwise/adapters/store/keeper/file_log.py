@@ -369,7 +369,7 @@ def _translated(failure: OSError, folder: Path) -> StoreUnavailable:
 
 
 class FolderReport(NamedTuple):
-    """What a look at a folder found."""
+    """The result of a look at a folder."""
 
     files: int
     bytes: int

@@ -85,7 +85,7 @@ class KeeperStore(WrappedStore):
         self._clock, self._near_seconds, self._endpoint, self._lost = clock, near_seconds, endpoint, lost
         self._tell: Callable[[Handover], None] | None = None
         self._refusal: TickwiseError | None = StoreUnavailable("the store is not open")
-        """What calls are told; None: they are carried out."""
+        """The answer to calls; None: they are carried out."""
         self._tasks: list[asyncio.Task[None]] = []
         self._checkpoint: asyncio.Task[None] | None = None
         self._since_bytes = self._checkpoint_bytes = 0
@@ -164,7 +164,7 @@ class KeeperStore(WrappedStore):
         logger.info("log_opened", entries=self.position, epoch=tenure.epoch, jobs=len(memory.state.jobs))
 
     async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
-        """What a tenure begins with: counted runs go back whose batches ended, and the store has a name."""
+        """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
         _ = memory.upkeep.cluster_id

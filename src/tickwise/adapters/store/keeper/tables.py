@@ -143,7 +143,7 @@ class TableKind:
     """A dictionary of the state that is kept."""
 
     path: str
-    """Where it is in the state, with dots."""
+    """Its place in the state, with dots."""
     key: Any
     value: Any
 

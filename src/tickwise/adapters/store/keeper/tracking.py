@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 
 class NotedPlace(NamedTuple):
-    """Where a value is that is changed in place: a key of a table, or a field of the record there."""
+    """The place of a value that is changed in place: a key of a table, or a field of the record there."""
 
     table: Table
     key: Any
