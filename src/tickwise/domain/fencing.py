@@ -12,8 +12,7 @@ reader keeps exactly: 8,191 epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import count
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -42,11 +41,9 @@ def shard_bits(token: int) -> int:
     return token & (SHARD_STEP - 1)
 
 
-def tokens_from(first: int, shard: int | None) -> Iterator[int]:
-    """The tokens from this one on; those of one shard, if there are several."""
-    return (
-        count(first) if shard is None else count(first - shard_bits(first) + SHARD_STEP + shard_bits(shard), SHARD_STEP)
-    )
+def tokens_from(first: int, shard: int | None) -> tuple[int, int]:
+    """The first token from this one on, and the step to the next; of one shard, if there are several."""
+    return (first, 1) if shard is None else (first - shard_bits(first) + SHARD_STEP + shard_bits(shard), SHARD_STEP)
 
 
 def first_token(epoch: int) -> int:

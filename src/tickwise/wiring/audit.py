@@ -17,6 +17,7 @@ from tickwise.control.audit.verification import Anchor, AuditReport, verify
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.audit import AuditHead
 from tickwise.wiring.cassandra.keyspace import refuse_cassandra
+from tickwise.wiring.storage.file_store import is_in_process
 
 
 class AnchorFile:
@@ -69,7 +70,7 @@ def verify_database(
     database_url: str | None, anchors: Sequence[Path] = (), *, kept_seconds: float | None = None
 ) -> AuditReport:
     """Check the audit log of a PostgreSQL. Raises `Misconfigured`, `StoreUnavailable`."""
-    if database_url is None or database_url.startswith("memory:"):
+    if database_url is None or is_in_process(database_url):
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )

@@ -16,6 +16,7 @@ from tickwise.ports.limits import RateLimits
 from tickwise.ports.shared_state import SharedState
 from tickwise.ports.signals import Signals
 from tickwise.ports.store import Store
+from tickwise.wiring.storage.file_store import is_in_process
 
 
 class ApiProcessCount:
@@ -48,7 +49,7 @@ async def open_coordination(settings: Settings, url: str, *, store: Store, clock
     address = settings.signals_url or url
     if address.startswith(("redis:", "rediss:")):
         opened = _through_redis(address, store.upkeep.cluster_id, clock)
-    elif address.startswith("memory:"):
+    elif is_in_process(address):
         opened = _in_this_process(clock)
     else:
         if settings.signals_url is not None:

@@ -28,8 +28,9 @@ from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
 from tickwise.wiring.installation.shards import shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
-from tickwise.wiring.storage.database_findings import shard_findings
+from tickwise.wiring.storage.database_findings import address_findings
 from tickwise.wiring.storage.databases import addresses
+from tickwise.wiring.storage.file_store import examine_file_store
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
@@ -244,6 +245,10 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
     if database_url is None:
         yield _embedded()
         return
+    if database_url.startswith("file:"):
+        for finding in examine_file_store(database_url):
+            yield finding
+        return
     if database_url.startswith("memory:"):
         yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")
         return
@@ -283,7 +288,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):
             yield finding
-        async for finding in shard_findings(named):
+        async for finding in address_findings(named):
             yield finding
     except TickwiseError as failure:
         yield DoctorFinding("database", "error", failure.detail)

@@ -28,6 +28,7 @@ from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
 from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 from tickwise.wiring.storage.databases import store_of
+from tickwise.wiring.storage.file_store import is_in_process
 
 PAGE: Final = 1_000
 AT_ONCE: Final = 8
@@ -55,7 +56,7 @@ class HistoryPeriod:
 
 def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVerdict:
     """The records of a PostgreSQL. Raises `Misconfigured`, `StoreUnavailable`."""
-    if database_url is None or database_url.startswith("memory:"):
+    if database_url is None or is_in_process(database_url):
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )

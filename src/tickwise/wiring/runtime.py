@@ -100,6 +100,7 @@ from tickwise.wiring.storage.databases import (
     make_store,
     upgrade_all,
 )
+from tickwise.wiring.storage.file_store import is_in_process
 from tickwise.wiring.storage.opening import open_spool, open_storage, outputs_kept_seconds, signed_downloads
 
 DAY_SECONDS: Final = 86_400.0
@@ -152,6 +153,10 @@ def given_database(settings: Settings) -> str:
             "no database is given: set TICKWISE_DATABASE_URL, or use `tickwise up`, which brings and upgrades its own"
         )
     refuse_cassandra(settings.database_url)
+    if settings.database_url.startswith("file:"):
+        raise Misconfigured(
+            "a file store has one process, `tickwise up --store file`, and no schema: for roles apart use a PostgreSQL"
+        )
     return settings.database_url
 
 
@@ -159,7 +164,7 @@ def given_database(settings: Settings) -> str:
 async def open_database(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[str]:
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
-        if not settings.database_url.startswith("memory:"):
+        if not is_in_process(settings.database_url):
             await startup_wait.until("store", lambda: upgrade_all(given_database(settings)))
         yield settings.database_url
         return
@@ -210,12 +215,12 @@ async def open_runtime(
         metrics.watch_log_lines_lost(logs.losses.lost)
         tracer = await stack.enter_async_context(open_tracing(settings, metrics, clock, role))
         broker = named_broker(settings, metrics)
-        opened = make_store(settings, url, clock)
+        opened = make_store(settings, url, clock, lost=startup_wait.stop.set)
         stack.push_async_callback(opened.close)
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         if tracer is not None:
-            store = traced(store, tracer, "memory" if url.startswith("memory:") else "postgresql")
+            store = traced(store, tracer, url.partition(":")[0] if is_in_process(url) else "postgresql")
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
         cluster = "" if broker is None else store.upkeep.cluster_id
         await stack.enter_async_context(
@@ -254,7 +259,7 @@ async def _opened(store: Store, url: str) -> None:
     try:
         await store.open()
     except Misconfigured as wrong:
-        if url.startswith("memory:"):
+        if is_in_process(url):
             raise
         from tickwise.adapters.store.postgres import SharedSessions
 

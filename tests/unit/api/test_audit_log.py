@@ -98,9 +98,8 @@ async def test_an_export_says_where_it_ends_and_the_next_one_goes_on_there(here:
     for number in range(3):
         await ask(here, key["key"], "POST", "/jobs", json={**JOB, "name": f"job {number}"})
     rows = here.store.state.audit.rows
-    for place, row in enumerate(rows[:-1]):
-        rows[place] = replace(row, at=row.at - 86_400.0 * (9 - place // 2 * 3))
-    rows.sort(key=lambda row: row.at)
+    for place, (number, row) in enumerate(list(rows.items())[:-1]):
+        rows[number] = replace(row, at=row.at - 86_400.0 * (9 - place // 2 * 3))
     first = await ask(here, ADMIN_KEY, "GET", "/audit/export?namespace=team-a")
     until = next_since = first.headers["tickwise-until"]
     got = [json.loads(line) for line in first.text.splitlines()]

@@ -55,6 +55,12 @@ def _folder(session: Session) -> Path:
 @click.option(
     "--database", metavar="URL", callback=secret_option, help="Use this PostgreSQL instead of an embedded one."
 )
+@click.option(
+    "--store",
+    type=click.Choice(["postgresql", "file"]),
+    help="What keeps the data: an embedded PostgreSQL, or a log in the data folder, for small installations.  "
+    "[what the data folder has; postgresql]",
+)
 @click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
 @click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
 @click.option(
@@ -64,7 +70,8 @@ def _folder(session: Session) -> Path:
 @json_option
 @click.pass_obj
 def up(
-    session: Session, port: int | None, host: str | None, database: str | None, queues: str | None, background: bool,
+    session: Session, port: int | None, host: str | None, database: str | None, store: str | None,
+    queues: str | None, background: bool,
     install_service: bool, remove_service: bool,
 ) -> int:  # fmt: skip
     """Run everything on this machine: API, scheduler, executor, database.
@@ -82,6 +89,9 @@ def up(
     said = {"--port": port, "--host": host, "--queues": queues}
     # Also for the background: what is wrong is said here, not in a log file.
     settings = config.load(session.environ, flags)
+    if (address := _file_store(session, settings, store, is_given=database is not None)) is not None:
+        database = flags["database_url"] = address
+        settings = config.load(session.environ, flags)
     local = running_up(settings.data_dir)
     here = Path(sys.prefix)
     if install_service or remove_service:
@@ -104,6 +114,21 @@ def up(
         note_installation(settings.data_dir, here)
         return code
     return _up_in_background(session, settings, said, database, local=local)
+
+
+def _file_store(session: Session, settings: Settings, store: str | None, *, is_given: bool) -> str | None:
+    """The address of the file store in the data folder, if it is asked for, or is there and nothing else is."""
+    from tickwise.wiring.storage import file_store
+
+    if store is not None and settings.database_url is not None:
+        by = "--database" if is_given else "the setting database_url"
+        raise click.UsageError(f"--store and {by} exclude each other.")
+    if store == "postgresql" or settings.database_url is not None:
+        return None
+    if store is None and not file_store.is_used(settings.data_dir):
+        return None
+    session.note(f"The store is a log in {settings.data_dir / file_store.FOLDER}: {file_store.LIMITS}.")
+    return file_store.address_in(settings.data_dir)
 
 
 def _up_in_background(

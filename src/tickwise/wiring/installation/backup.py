@@ -62,6 +62,12 @@ class BackupReport:
 
 def back_up(source: BackupSource, file: Path) -> BackupReport:
     """Write a backup to `file`, which must not be there. Raises `Misconfigured`."""
+    configured = next((value for name, value, _ in source.settings if name == "database_url"), "")
+    if (source.database_url or configured).startswith("file:"):
+        raise Misconfigured(
+            f"The Tickwise of {source.data_dir} has a file store: stop it and copy its data folder, or take a snapshot "
+            "of the file system (docs/how-to/file-store.md)."
+        )
     if source_of(source.settings, "database_url") != "default":
         raise Misconfigured(
             f"The Tickwise of {source.data_dir} uses a PostgreSQL of yours: back that up with its own programs, and "

@@ -18,9 +18,11 @@ from tickwise.domain.errors import Misconfigured, ProviderUnavailable, TickwiseE
 from tickwise.domain.permissions import ROLES
 from tickwise.ports.identity.oidc import IdentityProvider, ProviderState
 from tickwise.ports.identity.users import Member
+from tickwise.wiring.cassandra.keyspace import is_cassandra
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.outgoing.provider import make_provider
 from tickwise.wiring.storage.databases import store_of
+from tickwise.wiring.storage.file_store import is_in_process
 
 CLOCK_SECONDS: Final = 5.0
 """The time in an answer is told to the second, and the answer takes some."""
@@ -140,7 +142,7 @@ async def _mapping(config: SsoConfig, database_url: str | None) -> AsyncIterator
 
 async def _unknown(given: list[MappedRole], database_url: str | None) -> tuple[list[str], str]:
     """The roles and namespaces that are not there, and those that cannot be looked up."""
-    if database_url is None or database_url.startswith(("memory:", "cassandra:")):
+    if database_url is None or is_in_process(database_url) or is_cassandra(database_url):
         unseen = [f"{each.role}@{each.namespace}" for each in given if each.role not in ROLES]
         return [], ", ".join(unseen)
     store = store_of(database_url, SystemClock())

@@ -43,7 +43,8 @@ def make_key_of_up(settings: Settings) -> None:
     """Make the key of an `up` with its own database, unless there is one or the settings name one. It is on the disk
     before a secret is stored."""
     file = settings.data_dir / SECRETS_KEY
-    if settings.database_url is not None or _is_set(settings) or file.exists():
+    is_given = settings.database_url is not None and not settings.database_url.startswith("file:")
+    if is_given or _is_set(settings) or file.exists():
         return
     partial = file.with_name(f"{file.name}.{os.getpid()}")
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:

@@ -18,7 +18,7 @@ by the clock that is behind."""
 HOW_TO: Final = "docs/how-to/many-databases.md"
 
 
-async def shard_findings(found: list[str]) -> AsyncIterator[DoctorFinding]:
+async def address_findings(found: list[str]) -> AsyncIterator[DoctorFinding]:
     """Look at each of these databases, the first one first; it has been opened before, and is there."""
     from tickwise.adapters.store.postgres import PostgresStore
 

@@ -19,6 +19,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
+from tickwise.wiring.storage.file_store import open_file_store
 
 
 def addresses(url: str) -> list[str]:
@@ -31,8 +32,10 @@ def addresses(url: str) -> list[str]:
     return found
 
 
-def make_store(settings: Settings, url: str, clock: Clock) -> Store:
-    """The store of these addresses, not yet open."""
+def make_store(settings: Settings, url: str, clock: Clock, *, lost: Callable[[], None]) -> Store:
+    """The store of these addresses, not yet open. `lost` is called if the process has to end."""
+    if url.startswith("file:"):
+        return open_file_store(url, clock, near_seconds=settings.horizon_seconds, lost=lost)
     if url.startswith("memory:"):
         from tickwise.adapters.store.memory import MemoryStore
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import count, groupby
+from itertools import groupby
 
+from tickwise.adapters.store.memory.records import Numbers
 from tickwise.domain.audit import (
     ENTRIES_OF_SEAL,
     FIRST_HASH,
@@ -27,11 +28,14 @@ class AuditLog:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._numbers = count(1)
-        self.rows: list[AuditRow] = []
+        self.numbers = Numbers()
+        self.rows: dict[int, AuditRow] = {}
+        """By their numbers."""
         self.unsealed: dict[str, list[AuditRow]] = {}
         """Those that are not sealed yet, by namespace."""
-        self.seals: dict[str, list[AuditSeal]] = {}
+        self.seals: dict[tuple[str, int], AuditSeal] = {}
+        """By namespace and place in its chain, each chain in its order."""
+        self.last_seals: dict[str, AuditSeal] = {}
         """By namespace."""
         self.checkpoints: dict[str, AuditCheckpoint] = {}
         """The newest of each namespace."""
@@ -40,8 +44,8 @@ class AuditLog:
         """Write entries; None is none."""
         for entry in entries:
             if entry is not None:
-                row = AuditRow(entry=next(self._numbers), at=self._clock.now(), **entry._asdict())
-                self.rows.append(row)
+                row = AuditRow(entry=next(self.numbers), at=self._clock.now(), **entry._asdict())
+                self.rows[row.entry] = row
                 self.unsealed.setdefault(row.namespace, []).append(row)
 
     def write_jobs(self, jobs: Sequence[CreatedJob]) -> None:
@@ -66,41 +70,51 @@ class AuditLog:
         seq, previous = self._head(namespace)
         entries = [row.entry for row in rows]
         digests = b"".join(entry_digest(content_of(row)) for row in rows)
-        self.seals.setdefault(namespace, []).append(
-            AuditSeal(
-                namespace=namespace,
-                seq=seq + 1,
-                sealed_at=self._clock.now(),
-                since=min(row.at for row in rows),
-                until=max(row.at for row in rows),
-                entries=entries,
-                digests=digests,
-                previous=previous,
-                hash=seal_hash(previous, namespace, seq + 1, entries, digests),
-            )
+        self.last_seals[namespace] = self.seals[namespace, seq + 1] = AuditSeal(
+            namespace=namespace,
+            seq=seq + 1,
+            sealed_at=self._clock.now(),
+            since=min(row.at for row in rows),
+            until=max(row.at for row in rows),
+            entries=entries,
+            digests=digests,
+            previous=previous,
+            hash=seal_hash(previous, namespace, seq + 1, entries, digests),
         )
 
     def _head(self, namespace: str) -> tuple[int, bytes]:
-        seals = self.seals.get(namespace)
-        if seals:
-            return seals[-1].seq, seals[-1].hash
-        return self._begin(namespace)
+        last = self.last_seals.get(namespace)
+        return self._begin(namespace) if last is None else (last.seq, last.hash)
+
+    def restore(self) -> None:
+        """Find out from entries and seals which entries are not sealed, and where the chains end."""
+        self.last_seals = {seal.namespace: seal for seal in self.seals.values()}
+        sealed = {entry for seal in self.seals.values() for entry in seal.entries}
+        self.unsealed = {}
+        for row in self.rows.values():
+            if row.entry not in sealed:
+                self.unsealed.setdefault(row.namespace, []).append(row)
 
     def retire(self, since: float) -> int:
         """Drop the entries of days before the one of `since`, with the seals that begin their chains; how many entries.
         Entries that are not sealed keep all."""
         low = since // DAY_SECONDS * DAY_SECONDS
-        old = [row for row in self.rows if row.at < low]
+        old = [row.entry for row in self.rows.values() if row.at < low]
         if not old or any(row.at < low for rows in self.unsealed.values() for row in rows):
             return 0
-        self.rows = [row for row in self.rows if row.at >= low]
-        for namespace, seals in self.seals.items():
-            if any(seal.until < low for seal in seals):
-                seq, hashed = self._begin(namespace)
-                while seals and seals[0].until < low:
-                    gone = seals.pop(0)
-                    seq, hashed = gone.seq, gone.hash
-                self.checkpoints[namespace] = AuditCheckpoint(namespace, seq, hashed, low, self._clock.now())
+        for entry in old:
+            del self.rows[entry]
+        gone: dict[str, AuditSeal] = {}
+        kept: set[str] = set()
+        for place, seal in list(self.seals.items()):
+            if seal.namespace in kept or seal.until >= low:
+                kept.add(seal.namespace)
+            else:
+                gone[seal.namespace] = self.seals.pop(place)
+        for namespace, seal in gone.items():
+            if namespace not in kept:
+                del self.last_seals[namespace]
+            self.checkpoints[namespace] = AuditCheckpoint(namespace, seal.seq, seal.hash, low, self._clock.now())
         return len(old)
 
     def _begin(self, namespace: str) -> tuple[int, bytes]:

@@ -18,7 +18,7 @@ class Audit(Duty):
         self._state.audit.write(*entries)
 
     async def find(self, query: AuditQuery) -> AuditPage:
-        found = [row for row in self._state.audit.rows if _matches(row, query)]
+        found = [row for row in self._state.audit.rows.values() if _matches(row, query)]
         found.sort(key=lambda row: (row.at, row.entry), reverse=not query.ascending)
         page = page_within(found[: query.limit], query.bytes_most)
         return AuditPage(page, cut=page.cut)
@@ -30,17 +30,18 @@ class Audit(Duty):
         return self._state.audit.seal(limit)
 
     async def heads(self, after: str | None, limit: int) -> Sequence[AuditHead]:
-        newest = [seals[-1] for _, seals in sorted(self._state.audit.seals.items()) if seals]
+        newest = [seal for _, seal in sorted(self._state.audit.last_seals.items())]
         heads = [AuditHead(seal.namespace, seal.seq, seal.hash, seal.sealed_at) for seal in newest]
         return [head for head in heads if after is None or head.namespace > after][:limit]
 
     async def seals(self, namespace: str, after: int, limit: int) -> Sequence[AuditSeal]:
-        return [seal for seal in self._state.audit.seals.get(namespace, ()) if seal.seq > after][:limit]
+        seals = self._state.audit.seals.values()
+        return [seal for seal in seals if seal.namespace == namespace and seal.seq > after][:limit]
 
     async def contents(self, span: AuditSpan) -> Page[AuditContent]:
         rows = [
             row
-            for row in self._state.audit.rows
+            for row in self._state.audit.rows.values()
             if row.namespace == span.namespace
             and span.since <= row.at <= span.until
             and (span.after is None or (row.at, row.entry) > span.after)
@@ -50,16 +51,10 @@ class Audit(Duty):
         return Page([AuditContent(row.entry, row.at, content_of(row)) for row in page], cut=page.cut)
 
     async def unsealed(self, older_seconds: float, limit: int) -> Sequence[AuditRow]:
-        sealed = {
-            (namespace, entry)
-            for namespace, seals in self._state.audit.seals.items()
-            for seal in seals
-            for entry in seal.entries
-        }
+        sealed = {(seal.namespace, entry) for seal in self._state.audit.seals.values() for entry in seal.entries}
         before = self._state.now() - older_seconds
-        return [row for row in self._state.audit.rows if row.at < before and (row.namespace, row.entry) not in sealed][
-            :limit
-        ]
+        rows = self._state.audit.rows.values()
+        return [row for row in rows if row.at < before and (row.namespace, row.entry) not in sealed][:limit]
 
     async def checkpoints(self) -> Sequence[AuditCheckpoint]:
         return [checkpoint for _, checkpoint in sorted(self._state.audit.checkpoints.items())]

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.dispatch import claimed
+from tickwise.adapters.store.memory.records import Numbers
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token, tokens_from
 from tickwise.domain.model import Claimed
@@ -76,6 +77,6 @@ def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
         epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=state is not lost, differed=0
     )
     state.opened_at = state.now()  # leases have one more period
-    state.tokens = tokens_from(first_token(number), state.shard)
+    state.tokens = Numbers(*tokens_from(first_token(number), state.shard))
     state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
     return number

@@ -343,7 +343,7 @@ class Attempts(Duty):
             # A start that is recorded first may have been so for nothing.
             run.state, run.started = RunState.DISPATCHED, None
         if run.state is RunState.RUNNING or event is RunEvent.RETRIED:
-            run.attempts.append(attempt_row(run, state, report))
+            run.attempts = (*run.attempts, attempt_row(run, state, report))
         if event is RunEvent.RETRIED:
             self._state.failures[FailureId(run.run_id, run.token)] = False
             if run.job.namespace in self._state.notices_retries:

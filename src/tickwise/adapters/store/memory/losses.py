@@ -44,7 +44,7 @@ def _carry_out(state: State, run: RunRecord, verdict: LossVerdict) -> LossFate:
         return verdict.fate
     if verdict.lost_reason is not None:
         report = Report(ended=now, started=run.started, reason=verdict.lost_reason)
-        run.attempts.append(attempt_row(run, RunState.QUEUED, report))
+        run.attempts = (*run.attempts, attempt_row(run, RunState.QUEUED, report))
         if verdict.lost_reason == LEASE_LOST:
             state.failures[FailureId(run.run_id, run.token)] = False
     state.release(run, RunEvent.LEASE_LOST if verdict.counted else RunEvent.RELEASED)

@@ -55,6 +55,22 @@ class Placed:
 P = TypeVar("P", bound=Placed)
 
 
+class Numbers:
+    """Numbers in a row; the last one that was given can be read, so that they go on behind it in another process."""
+
+    __slots__ = ("last", "step")
+
+    def __init__(self, first: int = 1, step: int = 1) -> None:
+        self.last, self.step = first - step, step
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.last += self.step
+        return self.last
+
+
 class TimeQueue(Generic[P]):
     """Items by time, and of one time in the order in which they came. An item that moved on is dropped when it comes
     up."""
@@ -83,6 +99,24 @@ class TimeQueue(Generic[P]):
         _, _, item = heapq.heappop(self._heap)
         item.place = 0
         return item
+
+    def earliest(self, limit: int, until: float) -> list[P]:
+        """Up to so many items of up to this time, in their order; each keeps its place."""
+        seen = []
+        while len(seen) < limit and (head := self.first()) is not None and head[0] <= until:
+            seen.append(heapq.heappop(self._heap))
+        for entry in seen:
+            heapq.heappush(self._heap, entry)
+        return [item for _, _, item in seen]
+
+    def waiting(self) -> list[tuple[float, int, P]]:
+        """All items that wait, with their times and tickets, in their order."""
+        return sorted((entry for entry in self._heap if entry[2].place == entry[1]), key=lambda entry: entry[:2])
+
+    def restore(self, entries: list[tuple[float, int, P]]) -> None:
+        """Let these wait, each with the ticket that it had. The queue is empty before."""
+        self._heap = entries
+        heapq.heapify(entries)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +158,7 @@ class JobRecord:
     task_kind: str
     lane: Lane
     definition: str
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     owner: str
     created_by: str
     created_at: float
@@ -196,7 +230,7 @@ class RunRecord(Placed):
     dispatched: float | None = None
     started: float | None = None
     request: StopRequest | None = None
-    attempts: list[AttemptRow] = field(default_factory=list)
+    attempts: tuple[AttemptRow, ...] = ()
     """Those that did not end it."""
 
     @property

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
+from tickwise.domain.lifecycle import RunState
 from tickwise.domain.rules.limits import ALL_AT_ONCE, QUOTA_KEY, Reservation, has_slot, reservation, wakes
 from tickwise.domain.rules.rates import RateState, step
 from tickwise.ports.store import Gate
@@ -61,7 +62,7 @@ class Line:
         best: list[Waiting] | None = None
         for kind in [kind for kind in self.waiting if limits(kind[0]) and not on_hold(kind[1])]:
             heap = self.waiting[kind]
-            while heap and not self._waits(heap[0]):
+            while heap and not self.waits(heap[0]):
                 heapq.heappop(heap)
             if not heap:
                 del self.waiting[kind]
@@ -77,7 +78,7 @@ class Line:
         )
         return found[Reservation.TAKES], found[Reservation.LATE]
 
-    def _waits(self, entry: Waiting) -> bool:
+    def waits(self, entry: Waiting) -> bool:
         """Check whether an entry is still valid."""
         run = entry.run
         return run.blocked and run.limit_key == self.key and run.ready_since == entry.since
@@ -114,7 +115,8 @@ class Slots:
 
     def __init__(self) -> None:
         self._lines: dict[Name, Line] = {}
-        self._paces: dict[Name, PacedKey] = {}
+        self.paces: dict[Name, PacedKey] = {}
+        """The state of the rates, by key."""
 
     def running(self, name: Name) -> int:
         """The number of runs that are RUNNING under a key."""
@@ -199,7 +201,7 @@ class Slots:
     def keep_pace(self, run: RunRecord, gate: Gate, now: float) -> bool:
         """Check whether a start comes at its slot under a rate. If not, the run gets the slot that it must wait for."""
         key, gap_seconds = gate.rate_key or "", gate.rate_gap_seconds
-        pace = self._paces.setdefault(Name(run.job.namespace, key), PacedKey(key))
+        pace = self.paces.setdefault(Name(run.job.namespace, key), PacedKey(key))
         pace.gap_seconds = max(pace.gap_seconds, gap_seconds)
         slot, _ = step(RateState(pace.last(), pace.started), gap=gap_seconds, slot=run.slot, now=now)
         if slot > now:
@@ -212,14 +214,44 @@ class Slots:
 
     def trim(self, now: float) -> None:
         """Forget the rates whose next slot is now in any case."""
-        for name, pace in list(self._paces.items()):
+        for name, pace in list(self.paces.items()):
             if (pace.started is None or pace.started + pace.gap_seconds < now) and pace.last() is None:
-                del self._paces[name]
+                del self.paces[name]
 
     def forget(self, namespace: str) -> None:
         """Forget the keys and rates of a namespace that has no run."""
-        self._lines = {name: line for name, line in self._lines.items() if name.namespace != namespace}
-        self._paces = {name: pace for name, pace in self._paces.items() if name.namespace != namespace}
+        for name in [each for each in self._lines if each.namespace == namespace]:
+            del self._lines[name]
+        for name in [each for each in self.paces if each.namespace == namespace]:
+            del self.paces[name]
+
+    def restore(self, runs: Iterable[RunRecord]) -> None:
+        """Put active runs into the lines and among the slots that they name; there is none in them before."""
+        for run in runs:
+            if run.slot is not None and run.rate_key is not None:
+                name = Name(run.job.namespace, run.rate_key)
+                self.paces.setdefault(name, PacedKey(run.rate_key)).give(run, run.slot)
+            if run.limit_key is None:
+                continue
+            if run.blocked:
+                self.wait(run, run.limit_key, run.limit)
+            elif run.state is RunState.RUNNING:
+                self._line(run).running.add(run.run_id)
+            else:
+                self._line(run).woken[run.run_id] = run
+
+    def contents(self) -> dict[str, object]:
+        """All that is in lines and slots and still valid, as plain values."""
+        lines = {
+            name: (
+                line.running,
+                set(line.woken),
+                {(kind, entry[:3]) for kind, heap in line.waiting.items() for entry in heap if line.waits(entry)},
+            )
+            for name, line in self._lines.items()
+        }
+        paces = {name: (pace.started, pace.gap_seconds, pace.last()) for name, pace in self.paces.items()}
+        return {"lines": {name: line for name, line in lines.items() if any(line)}, "paces": paces}
 
     def _taken(self, name: Name, line: Line) -> int:
         """The slots of a key that running runs have."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
-from itertools import count
 from typing import Final
 from uuid import UUID
 
@@ -35,6 +34,7 @@ from tickwise.adapters.store.memory.records import (
     LetterRecord,
     LinkRecord,
     NoticeRecord,
+    Numbers,
     OperationRecord,
     ReceiptRecord,
     RemovalRecord,
@@ -127,7 +127,7 @@ class State:
         self.clock = clock
         self.near_seconds = near_seconds
         self.opened_at = clock.now()
-        self.tickets = count(1)
+        self.tickets = Numbers()
         self.jobs: dict[UUID, JobRecord] = {}
         self.job_keys: dict[tuple[str, str], JobRecord] = {}
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
@@ -166,12 +166,12 @@ class State:
         )
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
-        self.shard, self.tokens = shard, tokens_from(1, shard)
+        self.shard, self.tokens = shard, Numbers(*tokens_from(1, shard))
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
         """The number of claims of each executor, by the queues and labels that it claimed with."""
-        self.batch_numbers = count(1)
+        self.batch_numbers = Numbers()
         self.batches: dict[int, BatchRecord] = {}
         """The timers that schedulers have for a decision. A batch keeps its timers alive, so that no other timer gets
         one of their identities meanwhile."""
@@ -468,11 +468,14 @@ class State:
         if run.blocked:
             run.place = 0
             return
-        name = (run.job.namespace, run.lane)
-        lane = self.lanes.get(name)
-        if lane is None:
-            lane = self.lanes[name] = TimeQueue(self.tickets)
-        lane.push(run.ready, run)
+        self.lane((run.job.namespace, run.lane)).push(run.ready, run)
+
+    def lane(self, name: tuple[str, Lane]) -> TimeQueue[RunRecord]:
+        """The queue of the runs that wait in a lane of a namespace."""
+        found = self.lanes.get(name)
+        if found is None:
+            found = self.lanes[name] = TimeQueue(self.tickets)
+        return found
 
     def hold(self, run: RunRecord, executor: ExecutorRecord) -> None:
         """Give a free run to an executor, under a new token."""
@@ -546,10 +549,10 @@ class State:
         """Its final state: the run goes, a record stays."""
         state = move(run.state, event)
         row = run_row(run, state, report)
-        attempts = list(run.attempts)
+        attempts = run.attempts
         if run.executor is not None:
-            attempts.append(attempt_row(run, state, report))
-        ended = EndedRun(row, run.token, tuple(attempts), report.reported)
+            attempts = (*attempts, attempt_row(run, state, report))
+        ended = EndedRun(row, run.token, attempts, report.reported)
         self.forget(run)
         self.put_on_record(run, ended)
         if report.follow and row.reason != UNKNOWN_OUTCOME:

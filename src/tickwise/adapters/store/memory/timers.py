@@ -172,15 +172,8 @@ class TimerCommands(Duty):
     ) -> list[TimerRecord]:
         """The earliest that are due within the horizon and that no scheduler has. They stay in the queue."""
         until = self._state.now() + horizon_seconds
-        seen: list[TimerRecord] = []
-        for _ in range(limit + len(self._state.taken) + len(without)):
-            head = queue.first()
-            if head is None or head[0] > until:
-                break
-            seen.append(queue.pop())
-        for timer in seen:
-            queue.push(timer.pending.due, timer)
         taken = self._state.taken
+        seen = queue.earliest(limit + len(taken) + len(without), until)
         return [timer for timer in seen if id(timer) not in taken and timer.job.job_id not in without][:limit]
 
     async def count(self, counts: Mapping[str, int]) -> Mapping[str, int]:

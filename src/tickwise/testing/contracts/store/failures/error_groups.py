@@ -200,6 +200,10 @@ class PendingFailuresContract(ErrorGroupsContract):
 class CountedFailuresContract(ErrorGroupsContract):
     """`error_groups.fold`: each failure is counted once."""
 
+    def module_of_groups(self, store: Store) -> str:
+        """The module whose limits of groups a test lowers."""
+        return type(store.error_groups).__module__
+
     async def test_failures_of_one_cause_are_one_group(self, store: Store, make: Factory) -> None:
         """With the time of the first and the last, the jobs, and the newest as its sample."""
         first = await self.failed(store, make, "no disk")
@@ -304,7 +308,7 @@ class CountedFailuresContract(ErrorGroupsContract):
         self, store: Store, make: Factory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The resolved ones go first, then those that were seen least recently."""
-        monkeypatch.setattr(f"{type(store.error_groups).__module__}.MAX_GROUPS", 3)
+        monkeypatch.setattr(f"{self.module_of_groups(store)}.MAX_GROUPS", 3)
         for number in range(3):
             await self.failed(store, make, f"error {number}", ended=make.now + number)
         await self.fold(store)
@@ -323,7 +327,7 @@ class CountedFailuresContract(ErrorGroupsContract):
     ) -> None:
         """The rest of its causes are one group, within a fold and from fold to fold; those of other jobs are told
         apart all the same, and a group that is there takes any job."""
-        monkeypatch.setattr(f"{type(store.error_groups).__module__}.MAX_GROUPS_OF_JOB", 3)
+        monkeypatch.setattr(f"{self.module_of_groups(store)}.MAX_GROUPS_OF_JOB", 3)
         job = make.recurring(make.now + DAY_SECONDS)
         await self.add(store, job)
         for number in range(8):

@@ -1,0 +1,391 @@
+"""A log in a folder of this machine: for one process, durable by fsync.
+
+    lock                        held (flock) by the owner, whose name is in it
+    log-POSITION.tw             a segment: the entries from that position on; its head has the epoch that wrote it
+    checkpoint-POSITION.tw      the whole state as of an entry, written aside, then renamed
+    checkpoint-….new            one that is not finished
+
+    append ──► one write, one fsync ──► position          an entry that is torn by a crash was acknowledged to nobody,
+    acquire ─► epoch + 1, a new segment                   and is cut off by the next owner
+
+Invariants: an entry is acknowledged after fsync, with the folder's own entry of its segment; a checkpoint counts once
+it is renamed, and what is before it goes after that; what cannot be read is told with its place (`LogDamaged`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, framed
+from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
+
+HEAD: Final = struct.Struct(">8sQQI")
+MAGIC: Final = b"TWLOG\x00\x00\x01"
+"""The last byte is the version of the files' layout."""
+SEGMENT_BYTES: Final = 8 << 20
+"""A segment that is larger is followed by another one."""
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Segment:
+    """A file of entries."""
+
+    path: Path
+    first: int
+    epoch: int
+
+
+class FileLog:
+    """The port `EffectLog` over a folder. `sync` is `os.fdatasync`, but for tests."""
+
+    def __init__(self, folder: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
+        self._folder = folder
+        self._sync = sync
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self._lock: int | None = None
+        self._segments: list[Segment] = []
+        self._live: int | None = None
+        """The file descriptor of the last segment."""
+        self._bytes = 0
+        """The size of it."""
+        self._epoch = 0
+        self._last = 0
+
+    async def acquire(self, owner: str, endpoint: str) -> Tenure:
+        return await self._apart(lambda: self._acquire(owner, endpoint))
+
+    async def append(self, body: bytes) -> int:
+        return await self._apart(lambda: self._append(body))
+
+    async def entries(self, after: int) -> AsyncIterator[LogEntry]:
+        for number, segment in enumerate(self._segments):
+            follows = self._segments[number + 1].first if number + 1 < len(self._segments) else self._last + 1
+            if follows <= after + 1:
+                continue
+            for entry in await self._apart(lambda segment=segment: self._read(segment)):  # type: ignore[misc]  # bound here
+                if after < entry.position <= self._last:
+                    yield entry
+
+    async def keep_checkpoint(self, position: int, parts: AsyncIterable[bytes]) -> None:
+        target = self._folder / f"checkpoint-{position:016}.tw"
+        aside = target.with_suffix(".new")
+        file = await self._apart(lambda: _new_file(aside))
+        try:
+            await self._apart(lambda: _write(file, _head(self._epoch, position)))
+            count = 0
+            async for part in parts:
+                count += 1
+                await self._apart(lambda number=count, body=part: _write(file, framed(number, body)))  # type: ignore[misc]  # bound here
+            await self._apart(lambda: self._finish(file, count, aside=aside, target=target))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
+        finally:
+            os.close(file)
+
+    async def checkpoint(self, position: int) -> AsyncIterator[bytes]:
+        for body in await self._apart(lambda: self._parts(self._folder / f"checkpoint-{position:016}.tw", position)):
+            yield body
+
+    async def drop(self, before: int) -> None:
+        await self._apart(lambda: self._drop(before))
+
+    async def renew(self) -> float:
+        return float("inf")
+
+    async def release(self) -> None:
+        await self._apart(self._release)
+
+    def look(self) -> int:
+        """Read all files and change nothing; the position of the last entry. Raises `LogDamaged`."""
+        checkpoint = self._newest_checkpoint()
+        if checkpoint:
+            self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint)
+        self._find(checkpoint)
+        return self._last
+
+    async def _apart(self, work: Callable[[], R]) -> R:
+        """Do it in the log's own thread: each thing after the one before, and the event loop goes on."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except OSError as failure:
+            raise _translated(failure, self._folder) from failure
+
+    # ------------------------------------------------------------------------------------------- in the thread
+
+    def _acquire(self, owner: str, endpoint: str) -> Tenure:
+        try:
+            return self._acquired(owner, endpoint)
+        except BaseException:
+            self._release()
+            raise
+
+    def _acquired(self, owner: str, endpoint: str) -> Tenure:
+        self._close_live()
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._lock is None:
+            self._lock = _locked(self._folder / "lock", self._folder)
+        self._check_owned()
+        for unfinished in self._folder.glob("checkpoint-*.new"):
+            unfinished.unlink()
+        checkpoint = self._newest_checkpoint()
+        cut = self._find(checkpoint)
+        self._epoch = max((each.epoch for each in self._segments), default=0) + 1
+        if checkpoint:
+            self._epoch = max(self._epoch, self._epoch_of_checkpoint(checkpoint) + 1)
+        if cut is not None:
+            os.truncate(cut[0], cut[1])
+        self._open_segment()
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{owner}\n{endpoint}\n".encode(), 0)
+        return Tenure(self._epoch, checkpoint, self._last)
+
+    def _newest_checkpoint(self) -> int:
+        return max((_position(each) for each in self._folder.glob("checkpoint-*.tw")), default=0)
+
+    def _find(self, checkpoint: int) -> tuple[Path, int] | None:
+        """Find the segments and the last entry; the segment that has a torn end, with where it is to be cut."""
+        self._last = 0
+        self._segments, cut = self._found()
+        if self._segments and self._segments[0].first > checkpoint + 1:
+            first = self._segments[0].first
+            raise LogDamaged(
+                f"the log is damaged in {self._folder}: entries {checkpoint + 1} to {first - 1} are not there. Restore "
+                "the folder from a backup; nothing was changed"
+            )
+        if checkpoint > self._last:
+            if self._segments:
+                raise LogDamaged(
+                    f"the log is damaged in {self._segments[-1].path}: it ends with entry {self._last}, and there is a "
+                    f"checkpoint of entry {checkpoint}. Restore the folder from a backup; nothing was changed"
+                )
+            self._last = checkpoint
+        return cut
+
+    def _found(self) -> tuple[list[Segment], tuple[Path, int] | None]:
+        found: list[Segment] = []
+        cut, paths = None, sorted(self._folder.glob("log-*.tw"))
+        for path in paths:
+            is_last = path == paths[-1]
+            first = _position(path)
+            file = FrameFile(path, HEAD.size)
+            epoch = _epoch_of(file.content, first)
+            if epoch is None:
+                if is_last and not any(file.frames(first)):
+                    continue  # torn before its first entry: it is begun anew
+                file.end = 0
+                raise file.damaged("the head of the segment is not whole")
+            if found and self._last + 1 != first:
+                raise file.damaged(f"it begins with entry {first}, and the segment before ends with {self._last}")
+            self._last = first - 1
+            for frame in file.frames(first):
+                self._last = frame.number
+            if file.torn_bytes():
+                if not is_last:
+                    raise file.damaged(f"entry {self._last + 1} is not whole, and another segment follows")
+                cut = path, file.end
+            found.append(Segment(path, first, epoch))
+        return found, cut
+
+    def _epoch_of_checkpoint(self, position: int) -> int:
+        path = self._folder / f"checkpoint-{position:016}.tw"
+        with path.open("rb") as file:
+            epoch = _epoch_of(file.read(HEAD.size), position)
+        if epoch is None:
+            raise LogDamaged(f"the log is damaged in {path} at byte 0: the head of the checkpoint is not whole")
+        return epoch
+
+    def _open_segment(self) -> None:
+        """Begin a segment with the next entry. One that has no entry is begun anew."""
+        self._close_live()
+        first = self._last + 1
+        if self._segments and self._segments[-1].first == first:
+            self._segments.pop()
+        path = self._folder / f"log-{first:016}.tw"
+        file = _new_file(path)
+        try:
+            _write(file, _head(self._epoch, first))
+            self._sync(file)
+            _sync_folder(self._folder)
+        except BaseException:
+            os.close(file)
+            raise
+        self._live, self._bytes = file, HEAD.size
+        self._segments.append(Segment(path, first, self._epoch))
+
+    def _append(self, body: bytes) -> int:
+        if self._live is None:
+            raise OwnershipLost(f"the log in {self._folder} is not this process's any more")
+        self._check_owned()
+        if self._bytes > SEGMENT_BYTES:
+            self._open_segment()
+        frame = framed(self._last + 1, body)
+        try:
+            _write(self._live, frame)
+        except OSError:
+            # Nobody was told of it, and the next `acquire` cuts it off.
+            self._close_live()
+            raise
+        try:
+            self._sync(self._live)
+        except OSError as failure:
+            # What is read back now may be in memory alone, and gone later: only another process can know.
+            self._release()
+            raise OwnershipLost(
+                f"the disk of {self._folder} did not confirm a write: {failure}. Start again"
+            ) from failure
+        self._bytes += len(frame)
+        self._last += 1
+        return self._last
+
+    def _check_owned(self) -> None:
+        """Raise `OwnershipLost` if the folder is not the one that was locked: it was moved, or put in place anew."""
+        try:
+            there = os.stat(self._folder / "lock")
+        except FileNotFoundError:
+            there = None
+        mine = None if self._lock is None else os.fstat(self._lock)
+        if there is None or mine is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
+            self._release()
+            raise OwnershipLost(f"the folder {self._folder} is another one than was opened")
+
+    def _read(self, segment: Segment) -> list[LogEntry]:
+        file = FrameFile(segment.path, HEAD.size)
+        return [LogEntry(frame.number, frame.body) for frame in file.frames(segment.first)]
+
+    def _parts(self, path: Path, position: int) -> list[bytes]:
+        file = FrameFile(path, HEAD.size)
+        if _epoch_of(file.content, position) is None:
+            file.end = 0
+            raise file.damaged("the head of the checkpoint is not whole")
+        bodies = [frame.body for frame in file.frames(1)]
+        # The last frame says how many there are: a rename may outlive what was renamed where fsync does not hold.
+        if file.torn_bytes() or not bodies or bodies[-1] != (len(bodies) - 1).to_bytes(8, "big"):
+            raise file.damaged("the checkpoint ends too early")
+        return bodies[:-1]
+
+    def _finish(self, file: int, count: int, *, aside: Path, target: Path) -> None:
+        self._check_owned()
+        _write(file, framed(count + 1, count.to_bytes(8, "big")))
+        self._sync(file)
+        aside.rename(target)
+        _sync_folder(self._folder)
+
+    def _drop(self, before: int) -> None:
+        """Segments all of whose entries are before that position, and checkpoints but the newest."""
+        checkpoints = sorted(self._folder.glob("checkpoint-*.tw"))
+        for path in checkpoints[:-1]:
+            path.unlink()
+        while len(self._segments) > 1 and self._segments[1].first <= before:
+            self._segments.pop(0).path.unlink()
+
+    def _close_live(self) -> None:
+        if self._live is not None:
+            os.close(self._live)
+            self._live = None
+
+    def _release(self) -> None:
+        self._close_live()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _head(epoch: int, position: int) -> bytes:
+    fields = HEAD.pack(MAGIC, epoch, position, 0)[:-4]
+    return fields + zlib.crc32(fields).to_bytes(4, "big")
+
+
+def _epoch_of(content: bytes, position: int) -> int | None:
+    """The epoch in a file's head; None: it is not whole. Raises `Misconfigured` for the layout of another release."""
+    if len(content) < HEAD.size:
+        return None
+    magic, epoch, said, checksum = HEAD.unpack_from(content)
+    if zlib.crc32(content[: HEAD.size - 4]) != checksum or said != position:
+        return None
+    if magic != MAGIC:
+        raise Misconfigured(
+            "the files of the log have another layout than this release reads: use the one that wrote them"
+        )
+    return int(epoch)
+
+
+def _position(path: Path) -> int:
+    try:
+        return int(path.stem.rpartition("-")[2])
+    except ValueError:
+        raise LogDamaged(f"{path} is no file of the log: move it away") from None
+
+
+def _new_file(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+def _write(file: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _locked(path: Path, folder: Path) -> int:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(handle, 200, 0).decode(errors="replace").partition("\n")[0]
+        os.close(handle)
+        raise StoreUnavailable(
+            f"the store in {folder} is open in another process ({holder or 'unknown'}): one process can have it"
+        ) from None
+    return handle
+
+
+def _translated(failure: OSError, folder: Path) -> StoreUnavailable:
+    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreUnavailable(f"the disk of {folder} is full: nothing more is written until there is room")
+    return StoreUnavailable(f"the store in {folder} cannot be read or written: {failure}")
+
+
+class FolderReport(NamedTuple):
+    """The result of a look at a folder."""
+
+    files: int
+    bytes: int
+    last: int
+    """The position of the last whole entry or checkpoint."""
+
+
+def examine(folder: Path) -> FolderReport:
+    """Read all files of a log, also beside its owner, who may append meanwhile. Raises `LogDamaged`."""
+    for tries_left in (2, 1, 0):
+        try:
+            last, paths = FileLog(folder).look(), sorted(folder.glob("*-*.tw"))
+            break
+        except FileNotFoundError:
+            # Its owner kept a checkpoint meanwhile, and what was before it went.
+            if not tries_left:
+                raise
+    sizes = [path.stat().st_size for path in paths if path.exists()]
+    return FolderReport(len(sizes), sum(sizes), last)

@@ -1,0 +1,169 @@
+"""A state out of a checkpoint and the entries behind it.
+
+    parts ──► rows of tables, as they were written ─┐
+    entries ──► after-images over them ─────────────┴──► records and indexes of a new state
+
+A checkpoint is written while calls go on, so a row may be newer than its position. The entries up to where it was
+finished lay the same images over it once more: the result is the same, as each of them says what is, not what was done.
+
+Invariant: an entry that does not fit what is there (fields of a record that is unknown) is damage, and is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
+from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
+from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
+from tickwise.adapters.store.memory.records import ErrorGroupRecord, JobRecord, RunRecord, TimerRecord
+from tickwise.adapters.store.memory.state import State
+from tickwise.domain.errors import Misconfigured
+
+TENURE_BITS: Final = 32
+"""Numbers that end with the process begin with that of its tenure, above all that were given before."""
+
+
+class Contents:
+    """The rows of all tables, and the single values, as of a position."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[Any, Any]] = {table.path: {} for table in TABLES}
+        """Of records: their fields by name."""
+        self.values: dict[str, Any] = {}
+        self.until = 0
+        """Up to this position rows may be newer than the entry that is laid over them."""
+        self._reader = Reader()
+
+    def read_part(self, body: bytes, *, is_first: bool) -> None:
+        """Take a part of a checkpoint."""
+        if is_first:
+            self._take_values(self._reader.entry(body))
+            return
+        found = self._reader.part(body)
+        if isinstance(found, int):
+            self.until = found
+        elif (reader := found[0]) is not None:
+            self.tables[reader.table.path].update(found[1])
+
+    def read_entry(self, position: int, body: bytes) -> None:
+        """Lay the effects of one commit over what is there."""
+        entry = self._reader.entry(body)
+        readers: dict[str, TableReader | None] = {}
+        for path, how, raw_key, raw in entry.changes:
+            reader = readers.get(path) or readers.setdefault(path, self._reader.table(path))
+            if reader is None:
+                continue
+            key, rows = reader.key(raw_key), self.tables[path]
+            if how == GONE:
+                rows.pop(key, None)
+            elif how == FIELDS:
+                if key in rows:
+                    rows[key].update(reader.value(raw))
+                elif position > self.until:
+                    raise Misconfigured(
+                        f"the log is damaged: entry {position} changes {key} in {path}, which is not there"
+                    )
+            else:
+                if how == FRESH:
+                    rows.pop(key, None)
+                rows[key] = reader.value(raw)
+        self._take_values(entry)
+
+    def _take_values(self, entry: Entry) -> None:
+        self.values.update(self._reader.values(entry))
+
+    def fill(self, state: State, *, tenure: int = 0) -> None:
+        """Put all of it into a new state."""
+        for table in TABLES:
+            kind = table.value
+            rows = self.tables[table.path]
+            if kind is JobRecord:
+                timers = {}
+                for key, values in rows.items():
+                    timers[key] = values.get("timer")
+                    state.jobs[key] = record_of(kind, {**values, "timer": None})
+                _restore_timers(state, timers)
+            elif kind is RunRecord:
+                for key, values in rows.items():
+                    state.runs[key] = record_of(kind, {**values, "job": _job_of(state, key, values["job"])})
+            else:
+                content = _content(state, table.path)
+                content.clear()
+                if kind in CODECS:
+                    rows = {key: record_of(kind, values) for key, values in rows.items()}
+                dict.update(content, rows)
+        for value in VALUES:
+            if value.name in self.values:
+                value.put(state, self.values[value.name])
+        self._derive(state)
+        state.batch_numbers.last = tenure << TENURE_BITS
+        state.feed.next = (tenure << TENURE_BITS) + 1
+
+    @property
+    def lent(self) -> dict[int, dict[str, int]]:
+        """Counted runs of batches that ended with their process, by batch."""
+        return self.values.get(LENT) or {}
+
+    def _derive(self, state: State) -> None:
+        """Make the indexes over what is kept."""
+        for job in state.jobs.values():
+            if job.key is not None:
+                state.job_keys[job.namespace, job.key] = job
+        for group in state.error_groups.values():
+            _recount(group)
+        waiting: dict[Any, list[Any]] = {}
+        last = max((timer.place for timer in state.timers()), default=0)
+        for run in state.runs.values():
+            run.job.runs[run.run_id] = run
+            if run.place:
+                waiting.setdefault((run.job.namespace, run.lane), []).append((run.ready, run.place, run))
+                last = max(last, run.place)
+        for lane, entries in waiting.items():
+            state.lane(lane).restore(entries)
+        for run in sorted((run for run in state.runs.values() if run.held), key=lambda run: run.token):
+            if run.executor in state.executors:
+                state.executors[run.executor].held[run.run_id] = run
+        state.tickets.last = last
+        for run_id, ended in state.ended.items():
+            if (job_of := state.jobs.get(ended.row.job_id)) is not None:
+                job_of.ended[run_id] = ended
+        state.known_of = Counter(namespace for namespace, _ in state.known)
+        state.rules_of_kind = Counter((namespace, kind) for namespace, kind, _ in state.rules)
+        state.slots.restore(state.runs.values())
+        state.audit.restore()
+
+
+def _content(state: State, path: str) -> dict[Any, Any]:
+    owner: Any = state
+    for name in path.split("."):
+        owner = getattr(owner, name)
+    found: dict[Any, Any] = owner
+    return found
+
+
+def _job_of(state: State, run_id: Any, job_id: Any) -> JobRecord:
+    job = state.jobs.get(job_id)
+    if job is None:
+        raise Misconfigured(f"the log is damaged: there is no job {job_id} of the run {run_id}")
+    return job
+
+
+def _recount(group: ErrorGroupRecord) -> None:
+    group.hours = Counter(group.hours)
+
+
+def _restore_timers(state: State, timers: dict[Any, TimerImage | None]) -> None:
+    """Timers of jobs, in the queues in which they wait."""
+    entries: tuple[list[Any], list[Any]] = ([], [])
+    for job_id, image in timers.items():
+        if image is None:
+            continue
+        job = state.jobs[job_id]
+        job.timer = timer = TimerRecord(
+            job=job, pending=image.pending, run_id=image.run_id, zone_data=image.zone_data, place=image.place
+        )
+        entries[timer.run_id is None].append((timer.pending.due, timer.place, timer))
+    state.one_time.restore(entries[False])
+    state.decided.restore(entries[True])

@@ -1,0 +1,328 @@
+"""`KeeperStore`: a memory store whose truth is a log.
+
+    call ──► memory store ──► its effects ──► the open group ──► one entry of the log ──► the answer
+    read ──► memory store ──► waits for the group that has what it saw ────────────────► the answer
+    16 MB of entries, or 10 s ──► a checkpoint beside it ──► what is before goes
+
+Invariant: no answer is given before the log has all effects that it rests on. If an append fails, the state in memory
+is ahead of the log: it is thrown away, its callers are told, and another one is built from what the log has. Who lost
+the log answers nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import math
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import structlog
+
+from tickwise.adapters.store.keeper.images import (
+    ROWS_OF_PART,
+    entry_body,
+    head_part,
+    joined,
+    last_part,
+    table_part,
+)
+from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
+from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.tables import VALUES
+from tickwise.adapters.store.keeper.tracking import EffectRecorder
+from tickwise.adapters.store.memory.quotas import give_back_runs
+from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
+from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Handover
+from tickwise.ports.store.wrapping import Call, WrappedStore
+
+CHECKPOINT_BYTES: Final = 16 << 20
+"""Of entries: about half a second of replay."""
+CHECKPOINT_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 1.0
+
+logger = structlog.get_logger("tickwise.store")
+
+
+class CommitGroup:
+    """Calls that one entry of the log answers."""
+
+    __slots__ = ("bodies", "done", "handovers")
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.handovers: list[Handover] = []
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fail(self, failure: TickwiseError) -> None:
+        """Tell its callers; there may be none."""
+        if not self.done.done():
+            self.done.set_exception(failure)
+            self.done.exception()
+
+
+class KeeperStore(WrappedStore):
+    """The port `Store` over a log. `lost` is called once if this process may not answer for the log any more."""
+
+    def __init__(
+        self,
+        log: EffectLog,
+        clock: Clock,
+        *,
+        near_seconds: float = NEAR_SECONDS,
+        endpoint: str = "",
+        lost: Callable[[str], None] | None = None,
+    ) -> None:
+        self.log = log
+        self.position = 0
+        """Of the last entry."""
+        self.checkpoints = 0
+        """The number of checkpoints that were kept."""
+        self._clock, self._near_seconds, self._endpoint, self._lost = clock, near_seconds, endpoint, lost
+        self._tell: Callable[[Handover], None] | None = None
+        self._refusal: TickwiseError | None = StoreUnavailable("the store is not open")
+        """The answer to calls; None: they are carried out."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._since_bytes = self._checkpoint_bytes = 0
+        self._since = -math.inf
+        self._lease_until = math.inf
+        self._keeping = asyncio.Lock()
+        self._use(MemoryStore(clock, near_seconds))
+        super().__init__(self.memory)  # type: ignore[arg-type]  # it is a store
+
+    def _use(self, memory: MemoryStore) -> None:
+        self.memory = memory
+        self._calls: dict[str, Call] = {}
+
+    # ------------------------------------------------------------------------------------------- open, close
+
+    async def open(self) -> None:
+        """Own the log and build the state that it has. Raises `StoreUnavailable` if another process has it, and
+        `Misconfigured` if it is damaged or cannot be read by this release."""
+        if self._tasks:
+            self.memory.state.opened_at = self._clock.now()
+            return
+        self._kick = asyncio.Event()
+        self._open_group, self._flying = CommitGroup(), None
+        await self._take_over()
+        self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
+
+    async def close(self) -> None:
+        """Answer what is under way, and give the log back."""
+        if self._tasks and self._refusal is None:
+            with contextlib.suppress(TickwiseError):
+                await self._settled()
+        self._refusal = self._refusal or StoreUnavailable("the store is closed")
+        for task in (*self._tasks, self._checkpoint):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        self._tasks, self._checkpoint = [], None
+        await self.log.release()
+
+    def on_handover(self, tell: Callable[[Handover], None]) -> None:
+        """As of the port; the listener hears after the effects are durable."""
+        self._tell = tell
+
+    async def _take_over(self) -> None:
+        """Own the log, build the state, and write the first entry of this tenure."""
+        tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+        contents, size = Contents(), 0
+        gc.disable()  # hundreds of thousands of new objects, none of them garbage
+        try:
+            if tenure.checkpoint:
+                first = True
+                async for part in self.log.checkpoint(tenure.checkpoint):
+                    contents.read_part(part, is_first=first)
+                    first, size = False, size + len(part)
+            self._checkpoint_bytes, self._since_bytes = size, 0
+            async for entry in self.log.entries(tenure.checkpoint):
+                contents.read_entry(entry.position, entry.body)
+                self._since_bytes += len(entry.body)
+            if contents.until > tenure.last:
+                raise Misconfigured(
+                    f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
+                )
+            memory = MemoryStore(self._clock, self._near_seconds)
+            if tenure.last:
+                contents.fill(memory.state, tenure=tenure.epoch)
+        finally:
+            gc.enable()
+        recorder = EffectRecorder(memory.state)
+        gc.freeze()
+        self.position = tenure.last
+        await self._begin(memory, recorder, contents)
+        self._lease_until = self._clock.monotonic() + await self.log.renew()
+        self._since = self._clock.monotonic()
+        self._refusal = None
+        logger.info("log_opened", entries=self.position, epoch=tenure.epoch, jobs=len(memory.state.jobs))
+
+    async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
+        """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
+        for runs in contents.lent.values():
+            give_back_runs(memory.state, runs)
+        _ = memory.upkeep.cluster_id
+        await memory.open()
+        changes, values = recorder.take() if self.position else recorder.everything()
+        self.position = await self.log.append(entry_body(changes, values, with_schema=True))
+        memory.on_handover(lambda handover: self._open_group.handovers.append(handover))
+        self._recorder = recorder
+        self._use(memory)
+
+    # ------------------------------------------------------------------------------------------- calls
+
+    def around(self, name: str, call: Call) -> Call:  # noqa: ARG002  # the store behind it changes, so it is looked up
+        part, _, method = name.rpartition(".")
+
+        async def durable(*given: Any, **named: Any) -> Any:
+            self._check()
+            target = self._calls.get(name)
+            if target is None:
+                target = self._calls[name] = getattr(getattr(self.memory, part) if part else self.memory, method)
+            try:
+                # No method of a memory store awaits anything: all of it happens here, at once.
+                return await target(*given, **named)
+            finally:
+                await self._settled()
+
+        return durable
+
+    def _check(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._clock.monotonic() >= self._lease_until:
+            raise StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
+
+    async def _settled(self) -> None:
+        """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
+        changes, values = self._recorder.take()
+        group = self._open_group
+        if changes or values:
+            group.bodies.append(entry_body(changes, values))
+            self._kick.set()
+        elif not group.bodies:
+            if self._flying is None:
+                return
+            group = self._flying
+        # A caller that goes away takes no other's answer with it.
+        await asyncio.shield(group.done)
+
+    # ------------------------------------------------------------------------------------------- the log
+
+    async def _commit(self) -> None:
+        while True:
+            await self._kick.wait()
+            self._kick.clear()
+            while self._open_group.bodies:
+                group = self._flying = self._open_group
+                self._open_group = CommitGroup()
+                body = joined(group.bodies)
+                try:
+                    self.position = await self.log.append(body)
+                except TickwiseError as failure:
+                    await self._start_over(group, failure)
+                    break
+                self._flying = None
+                self._since_bytes += len(body)
+                group.done.set_result(None)
+                if self._tell is not None:
+                    for handover in group.handovers:
+                        self._tell(handover)
+                self._look_for_checkpoint()
+
+    async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
+        """An append failed: the state is ahead of the log, and another one is built from what the log has."""
+        self._refusal = StoreUnavailable(failure.detail)
+        logger.error("log_not_written", detail=failure.detail)
+        group.fail(InDoubt(failure.detail))
+        self._open_group.fail(self._refusal)
+        self._open_group, self._flying = CommitGroup(), None
+        if self._checkpoint is not None:
+            self._checkpoint.cancel()
+        while True:
+            if isinstance(failure, OwnershipLost | Misconfigured):
+                self._give_up(failure)
+            await self._clock.sleep(RETRY_SECONDS)
+            try:
+                await self._take_over()
+            except TickwiseError as again:
+                failure = again
+                self._refusal = StoreUnavailable(failure.detail)
+            else:
+                return
+
+    def _give_up(self, failure: TickwiseError) -> None:
+        """This process answers for the log no more."""
+        self._refusal = failure
+        logger.critical("log_lost", detail=failure.detail)
+        if self._lost is not None:
+            self._lost(failure.detail)
+        raise asyncio.CancelledError
+
+    async def _renew(self) -> None:
+        """Keep the lease, where the log has one."""
+        while self._lease_until != math.inf:
+            await self._clock.sleep(max(0.0, self._lease_until - self._clock.monotonic()) / 3)
+            began = self._clock.monotonic()
+            try:
+                self._lease_until = began + await self.log.renew()
+            except OwnershipLost as failure:
+                self._refusal = failure
+                self._open_group.fail(failure)
+                if self._lost is not None:
+                    self._lost(failure.detail)
+                return
+            except TickwiseError as failure:
+                logger.warning("lease_not_renewed", detail=failure.detail)
+
+    # ------------------------------------------------------------------------------------------- checkpoints
+
+    def _look_for_checkpoint(self) -> None:
+        """Begin a checkpoint if there is much to replay; a large state is not written anew for little."""
+        if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
+            return
+        seconds = self._clock.monotonic() - self._since
+        if self._since_bytes >= CHECKPOINT_BYTES or (
+            seconds >= CHECKPOINT_SECONDS and self._since_bytes > self._checkpoint_bytes
+        ):
+            self._checkpoint = asyncio.create_task(self._keep_checkpoint())
+
+    async def keep_checkpoint(self) -> None:
+        """Keep a checkpoint now, or after the one that is under way."""
+        async with self._keeping:
+            position, before = self.position, self._since_bytes
+            await self.log.keep_checkpoint(position, self._parts())
+            await self.log.drop(position + 1)
+            self.checkpoints += 1
+            self._since_bytes -= before
+            self._since = self._clock.monotonic()
+
+    async def _keep_checkpoint(self) -> None:
+        try:
+            await self.keep_checkpoint()
+        except TickwiseError as failure:
+            # The log still has all of it. The next one is tried after as much again.
+            logger.warning("checkpoint_not_kept", detail=failure.detail)
+            self._since, self._since_bytes = self._clock.monotonic(), 0
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        """The state in parts, while calls go on between them: see `rebuild`."""
+        recorder, size = self._recorder, 0
+        yield head_part({each.name: each.get(recorder.state) for each in VALUES})
+        for table in recorder.tables.values():
+            keys = list(table.content)
+            for begin in range(0, len(keys), ROWS_OF_PART):
+                some = keys[begin : begin + ROWS_OF_PART]
+                part = table_part(table.kind, [(key, table.content[key]) for key in some if key in table.content])
+                size += len(part)
+                yield part
+        # What the rows show must be in the log before they count.
+        await self._settled()
+        self._checkpoint_bytes = size
+        yield last_part(self.position)

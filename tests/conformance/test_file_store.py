@@ -1,0 +1,74 @@
+"""The store over a log in a folder keeps every promise of the store's port, and its log every effect.
+
+Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log
+gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.conformance import test_memory as plain
+from tests.support.effects import WatchedStore
+from tests.support.walks import WALKS_SECONDS, walked_seeds
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.notices.rules import Notice
+from tickwise.ports.store import Check, Store
+from tickwise.testing.clock import VirtualClock
+
+
+class Backend(plain.Backend):
+    """A store whose log is in a folder of the test."""
+
+    @pytest.fixture
+    async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:  # type: ignore[override]  # it is opened here, as others are elsewhere
+        self.virtual_clock = clock
+        store = WatchedStore(tmp_path / "store", clock)
+        await store.open()
+        yield store  # type: ignore[misc]  # it is a store
+        await store.check_log()
+        await store.close()
+
+    async def add_channel(self, store: Store, namespace: str, name: str) -> UUID:
+        return await super().add_channel(self._memory(store), namespace, name)
+
+    async def notices(self, store: Store, namespace: str = DEFAULT_NAMESPACE) -> Sequence[Notice]:
+        return await super().notices(self._memory(store), namespace)
+
+    async def take_notices(self, store: Store) -> None:
+        await super().take_notices(self._memory(store))
+
+    async def damage(self, store: Store, check: Check, subject: UUID) -> None:
+        await super().damage(self._memory(store), check, subject)
+        # A run without its job, and one that is active and ended, is nothing that a call can leave.
+        assert isinstance(store, WatchedStore)
+        store.watched = check not in (Check.HAS_A_JOB, Check.ENDED_ONCE)
+
+    def module_of_groups(self, store: Store) -> str:
+        return type(self._memory(store).error_groups).__module__
+
+    def _memory(self, store: Store) -> Store:
+        assert isinstance(store, WatchedStore)
+        return store.memory
+
+
+def _suites() -> dict[str, type]:
+    """The suites that the memory store runs, over this backend."""
+    made = {}
+    for name, suite in vars(plain).items():
+        if name.startswith("Test") and isinstance(suite, type):
+            bases = tuple(Backend if each is plain.Backend else each for each in suite.__bases__)
+            made[name] = type(name, bases, {"__doc__": suite.__doc__, "__module__": __name__})
+    return made
+
+
+globals().update(_suites())
+
+
+@pytest.mark.takes_up_to(WALKS_SECONDS)
+class TestStandstillWalks(Backend, plain.StandstillWalksContract):
+    seeds = walked_seeds(3)

@@ -1,0 +1,103 @@
+"""`tickwise up --store file`: everything on a log in the data folder, for one process, also after it was killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.local_up import Ran, environment, run_command
+from tests.support.waiting import eventually
+
+
+class StoreFolder:
+    """A data folder and the commands on it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def tickwise(self, *arguments: str, **variables: str) -> Ran:
+        return run_command(arguments, environment(TICKWISE_DATA_DIR=str(self.path), **variables))
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[StoreFolder]:
+    """One for the whole module, in the order of its tests."""
+    path = Path(tempfile.mkdtemp(prefix="tickwise-file-"))
+    path.chmod(0o711)
+    found = StoreFolder(path)
+    yield found
+    found.tickwise("down")
+    shutil.rmtree(path)
+
+
+def test_it_runs_jobs_without_a_database(folder: StoreFolder) -> None:
+    """It says its limits, runs a job, and no PostgreSQL is in its folder."""
+    ran = folder.tickwise("up", "--store", "file", "--background", "--port", "0")
+    assert 0 == ran.code, ran.err
+    assert "no second process can use it" in ran.err
+    hello = folder.tickwise("run", "examples/hello.py", "--key", "hello", "--follow")
+    assert 0 == hello.code, hello.err
+    assert hello.out.startswith("Hello, world!")
+    assert {"store", "blobs"} <= {each.name for each in folder.path.iterdir()}
+    assert not (folder.path / "postgresql").exists()
+
+
+def test_doctor_reads_the_log_of_the_one_that_runs(folder: StoreFolder) -> None:
+    """All of it is whole."""
+    found = json.loads(folder.tickwise("doctor", "--json").out)
+    [store] = [each for each in found if each["name"] == "store"]
+    assert "ok" == store["level"], store
+    assert "all whole" in store["detail"]
+
+
+def test_a_backup_says_how_a_file_store_is_copied(folder: StoreFolder) -> None:
+    """`backup` dumps a PostgreSQL; here a copy of the folder is one."""
+    ran = folder.tickwise("backup", str(folder.path / "backup.tar"))
+    assert 0 != ran.code
+    assert "file-store.md" in ran.err
+
+
+async def test_after_a_kill_the_next_start_goes_on(folder: StoreFolder) -> None:
+    """Without being told of the file store again: the job and its run are there, and it runs again."""
+    pid = json.loads((folder.path / "client.json").read_text())["pid"]
+    psutil.Process(pid).kill()
+
+    async def is_gone() -> bool:
+        return not psutil.pid_exists(pid)
+
+    await eventually(is_gone)
+    again = folder.tickwise("up", "--background", "--port", "0")
+    assert 0 == again.code, again.err
+    runs = folder.tickwise("jobs", "show", "hello", "--json").json["runs"]
+    assert ["SUCCESS"] == [run["status"] for run in runs]
+    hello = folder.tickwise("run", "examples/hello.py", "--key", "hello", "--follow")
+    assert 0 == hello.code, hello.err
+
+
+def test_a_role_apart_is_refused(folder: StoreFolder) -> None:
+    """The folder has one process, and the sentence says which."""
+    ran = folder.tickwise("scheduler", TICKWISE_DATABASE_URL=(folder.path / "store").as_uri())
+    assert 0 != ran.code
+    assert "one process" in ran.out + ran.err
+
+
+def test_damage_is_told_by_doctor_and_by_the_next_start(folder: StoreFolder) -> None:
+    """With the file and the byte; the start fails and changes nothing."""
+    assert 0 == folder.tickwise("down").code
+    path = min((folder.path / "store").glob("log-*.tw"))
+    content = bytearray(path.read_bytes())
+    content[60] ^= 0xFF
+    path.write_bytes(content)
+    start = folder.tickwise("up", "--port", "0")
+    assert 0 != start.code
+    assert f"{path.name} at byte" in start.out + start.err
+    url = (folder.path / "store").as_uri()
+    found = json.loads(folder.tickwise("doctor", "--json", TICKWISE_DATABASE_URL=url).out)
+    assert ["error"] == [each["level"] for each in found if each["name"] == "store"]
+    assert bytes(content) == path.read_bytes()

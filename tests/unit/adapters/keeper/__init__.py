@@ -1,0 +1,1 @@
+"""The store over a log, without the contract of stores."""

@@ -1,0 +1,224 @@
+"""A log in a folder: what it acknowledged is there, and what it cannot read it says."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tickwise.adapters.store.keeper import file_log
+from tickwise.adapters.store.keeper.file_frames import LogDamaged
+from tickwise.adapters.store.keeper.file_log import FileLog, examine
+from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
+from tickwise.domain.errors import StoreUnavailable
+
+
+async def written(folder: Path, *bodies: bytes) -> None:
+    """A log with these entries, given back."""
+    log = FileLog(folder)
+    await log.acquire("writer", "")
+    for body in bodies:
+        await log.append(body)
+    await log.release()
+
+
+async def read(folder: Path) -> list[LogEntry]:
+    """All entries, by a new owner."""
+    log = FileLog(folder)
+    tenure = await log.acquire("reader", "")
+    found = [entry async for entry in log.entries(tenure.checkpoint)]
+    await log.release()
+    return found
+
+
+def segment(folder: Path) -> Path:
+    """The file that has entries."""
+    return max(folder.glob("log-*.tw"), key=lambda path: path.stat().st_size)
+
+
+async def of(*parts: bytes) -> AsyncIterator[bytes]:
+    """Parts of a checkpoint."""
+    for part in parts:
+        yield part
+
+
+async def test_entries_are_numbered_without_gaps_over_owners(tmp_path: Path) -> None:
+    """Each owner goes on behind the one before, in an epoch of its own."""
+    await written(tmp_path, b"one", b"two")
+    await written(tmp_path, b"three")
+    assert [(1, b"one"), (2, b"two"), (3, b"three")] == await read(tmp_path)
+
+
+async def test_each_tenure_has_a_higher_epoch(tmp_path: Path) -> None:
+    """Also one that appends nothing."""
+    log = FileLog(tmp_path)
+    epochs = []
+    for _ in range(3):
+        epochs.append((await log.acquire("owner", "")).epoch)
+        await log.release()
+    assert [1, 2, 3] == epochs
+
+
+@pytest.mark.parametrize("torn", [1, 5, 15, 17, 300])
+async def test_a_torn_end_is_cut_and_the_log_goes_on(tmp_path: Path, torn: int) -> None:
+    """A write that was under way when the machine stopped, cut at any byte, was acknowledged to nobody."""
+    await written(tmp_path, b"one", b"two")
+    path = segment(tmp_path)
+    whole = path.read_bytes()
+    await written(tmp_path / "longer", b"one", b"two", b"x" * 400)
+    path.write_bytes(whole + segment(tmp_path / "longer").read_bytes()[len(whole) :][:torn])
+    await written(tmp_path, b"three")
+    assert [(1, b"one"), (2, b"two"), (3, b"three")] == await read(tmp_path)
+
+
+@pytest.mark.parametrize("place", [28, 32, 36, 43, 44, 46])
+async def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path, place: int) -> None:
+    """Of length, checksum, number and body of an entry that another one follows; nothing is changed."""
+    await written(tmp_path, b"one", b"two", b"three")
+    path = segment(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(LogDamaged, match=rf"{path.name} at byte 28"):
+        await read(tmp_path)
+    assert bytes(content) == path.read_bytes()
+
+
+async def test_a_lost_segment_is_told(tmp_path: Path) -> None:
+    """Between two others, and before the first one."""
+    for body in (b"one", b"two", b"three"):
+        await written(tmp_path, body)
+    first, middle, *_ = sorted(tmp_path.glob("log-*.tw"))
+    kept = middle.read_bytes()
+    middle.unlink()
+    with pytest.raises(LogDamaged, match="begins with entry 3, and the segment before ends with 1"):
+        await read(tmp_path)
+    middle.write_bytes(kept)
+    first.unlink()
+    with pytest.raises(LogDamaged, match="entries 1 to 1 are not there"):
+        await read(tmp_path)
+
+
+async def test_one_process_has_a_log(tmp_path: Path) -> None:
+    """A second owner is refused while the first one lives, and told who that is."""
+    log = FileLog(tmp_path)
+    await log.acquire("process 7", "")
+    with pytest.raises(StoreUnavailable, match="process 7"):
+        await FileLog(tmp_path).acquire("process 8", "")
+    await log.release()
+    await FileLog(tmp_path).acquire("process 8", "")
+
+
+async def test_an_owner_of_a_folder_that_was_replaced_appends_no_more(tmp_path: Path) -> None:
+    """A folder that is put in place anew, as by a restore, belongs to its new owner."""
+    log = FileLog(tmp_path / "store")
+    await log.acquire("old", "")
+    (tmp_path / "store").rename(tmp_path / "moved")
+    await FileLog(tmp_path / "store").acquire("new", "")
+    with pytest.raises(OwnershipLost):
+        await log.append(b"late")
+    assert [] == await read(tmp_path / "moved")
+
+
+async def test_a_full_disk_refuses_and_keeps_what_it_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an entry fits: it is cut off, and the log goes on when there is room again."""
+    log = FileLog(tmp_path)
+    await log.acquire("owner", "")
+    await log.append(b"one")
+    write = os.write
+
+    def full(file: int, content: memoryview) -> int:
+        if not os.readlink(f"/proc/self/fd/{file}").startswith(str(tmp_path)) or len(content) <= 20:
+            return write(file, content)
+        if len(content) > 100:
+            return write(file, content[:50])
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreUnavailable, match="is full"):
+        await log.append(b"x" * 120)
+    with pytest.raises(StoreUnavailable, match="is full"):
+        await log.acquire("owner", "")
+    monkeypatch.undo()
+    assert 1 == (await log.acquire("owner", "")).last
+    assert 2 == await log.append(b"two")
+    await log.release()
+    assert [(1, b"one"), (2, b"two")] == await read(tmp_path)
+
+
+async def test_after_a_write_that_the_disk_did_not_confirm_the_process_stops(tmp_path: Path) -> None:
+    """What is read back may be in memory alone."""
+    failing = False
+
+    def sync(file: int) -> None:
+        if failing:
+            raise OSError(errno.EIO, "input/output error")
+        os.fdatasync(file)
+
+    log = FileLog(tmp_path, sync=sync)
+    await log.acquire("owner", "")
+    await log.append(b"one")
+    failing = True
+    for _ in range(2):
+        with pytest.raises(OwnershipLost):
+            await log.append(b"two")
+
+
+async def test_a_checkpoint_counts_once_it_is_whole(tmp_path: Path) -> None:
+    """One that breaks off leaves the one before in force."""
+    log = FileLog(tmp_path)
+    await log.acquire("owner", "")
+    for body in (b"one", b"two", b"three"):
+        await log.append(body)
+    await log.keep_checkpoint(2, of(b"first", b"second"))
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise StoreUnavailable("gone")
+
+    with pytest.raises(StoreUnavailable):
+        await log.keep_checkpoint(3, broken())
+    await log.release()
+    tenure = await log.acquire("owner", "")
+    assert (2, 3) == (tenure.checkpoint, tenure.last)
+    assert [b"first", b"second"] == [part async for part in log.checkpoint(2)]
+    assert [(3, b"three")] == [entry async for entry in log.entries(2)]
+
+
+async def test_a_checkpoint_that_was_cut_is_told(tmp_path: Path) -> None:
+    """A file that lost its end, at a frame or within one, is no checkpoint."""
+    log = FileLog(tmp_path)
+    await log.acquire("owner", "")
+    await log.append(b"one")
+    await log.keep_checkpoint(1, of(b"first", b"second"))
+    [path] = tmp_path.glob("checkpoint-*.tw")
+    whole = path.read_bytes()
+    for length in (len(whole) - 1, len(whole) - 24, len(whole) - 24 - 22):
+        path.write_bytes(whole[:length])
+        with pytest.raises(LogDamaged, match="ends too early"):
+            [part async for part in log.checkpoint(1)]
+        with pytest.raises(LogDamaged):
+            examine(tmp_path)
+
+
+async def test_what_a_checkpoint_has_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole segments that are before it, and earlier checkpoints; numbers go on."""
+    monkeypatch.setattr(file_log, "SEGMENT_BYTES", 100)
+    log = FileLog(tmp_path)
+    await log.acquire("owner", "")
+    for number in range(10):
+        await log.append(b"x" * 60 + bytes([number]))
+    await log.keep_checkpoint(4, of(b"four"))
+    await log.keep_checkpoint(9, of(b"nine"))
+    await log.drop(10)
+    await log.release()
+    assert ["checkpoint-0000000000000009.tw"] == [path.name for path in tmp_path.glob("checkpoint-*")]
+    tenure = await log.acquire("owner", "")
+    assert (9, 10) == (tenure.checkpoint, tenure.last)
+    assert [10] == [entry.position async for entry in log.entries(9)]
+    assert 2 >= len(list(tmp_path.glob("log-*.tw"))) - 1

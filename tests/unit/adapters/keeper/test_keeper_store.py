@@ -1,0 +1,172 @@
+"""The store over a log: an answer comes after its effects are durable, and nothing is answered that could be lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.effects import differences
+from tests.support.waiting import eventually
+from tests.unit.adapters.keeper.test_recording import life_of_runs
+from tickwise.adapters.store.keeper.file_log import FileLog
+from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
+from tickwise.ports.store import Added, Handover
+from tickwise.testing.clock import VirtualClock
+from tickwise.testing.factories import Factory
+
+
+class GatedLog(FileLog):
+    """A log whose appends wait for a test, or fail as it says."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, sync=lambda _file: None)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.appends = 0
+        self.fails: TickwiseError | None = None
+
+    async def append(self, body: bytes) -> int:
+        await self.gate.wait()
+        if self.fails is not None:
+            raise self.fails
+        self.appends += 1
+        return await super().append(body)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> GatedLog:
+    return GatedLog(tmp_path)
+
+
+@pytest.fixture
+async def store(log: GatedLog, clock: VirtualClock) -> AsyncIterator[KeeperStore]:
+    lost: list[str] = []
+    store = KeeperStore(log, clock, lost=lost.append)
+    store.told_lost = lost  # type: ignore[attr-defined]  # for the tests
+    await store.open()
+    yield store
+    log.gate.set()
+    await store.close()
+
+
+async def ready(task: asyncio.Task[Any]) -> bool:
+    """Check whether a call is answered once all that can happen has."""
+    await VirtualClock().settle()
+    return task.done()
+
+
+async def test_a_call_and_a_read_of_its_effect_wait_for_the_log(store: KeeperStore, log: GatedLog) -> None:
+    """Neither is answered before; both are once the entry is there."""
+    make = Factory(await store.now(), seed="waits")
+    job = make.job()
+    log.gate.clear()
+    write = asyncio.create_task(store.jobs.add([job]))
+    assert not await ready(write)
+    read = asyncio.create_task(store.jobs.get("default", job.job_id))
+    assert not await ready(read)
+    log.gate.set()
+    assert [Added.CREATED] == await write
+    assert job.job_id == (await read).job_id
+
+
+async def test_many_calls_share_a_write(store: KeeperStore, log: GatedLog) -> None:
+    """Those that come while one is under way."""
+    make = Factory(await store.now(), seed="group")
+    before = log.appends
+    await asyncio.gather(*(store.jobs.add([make.job()]) for _ in range(100)))
+    assert log.appends - before <= 3
+    assert 100 == len(store.memory.state.jobs)
+
+
+async def test_a_read_of_what_is_durable_waits_for_nothing(store: KeeperStore, log: GatedLog) -> None:
+    """While nothing is under way."""
+    log.gate.clear()
+    assert await ready(asyncio.create_task(store.jobs.get("default", Factory(0.0, seed="x").job().job_id)))
+
+
+async def test_what_could_not_be_written_has_not_happened(
+    store: KeeperStore, log: GatedLog, clock: VirtualClock
+) -> None:
+    """Its caller is in doubt; what came behind it and reads are refused; when the log is back the state is that of the
+    log."""
+    make = Factory(await store.now(), seed="fails")
+    kept, failed = make.job(), make.job()
+    await store.jobs.add([kept])
+    log.fails = StoreUnavailable("the disk is full")
+    with pytest.raises(InDoubt):
+        await store.jobs.add([failed])
+    with pytest.raises(StoreUnavailable, match="full"):
+        await store.jobs.get("default", kept.job_id)
+    log.fails = None
+
+    async def is_back() -> bool:
+        await clock.advance(1.0)
+        try:
+            return await store.jobs.get("default", kept.job_id) is not None
+        except StoreUnavailable:
+            return False
+
+    await eventually(is_back)
+    assert await store.jobs.get("default", failed.job_id) is None
+    assert [Added.CREATED] == await store.jobs.add([failed])
+
+
+async def test_who_lost_the_log_answers_nothing_more(store: KeeperStore, log: GatedLog) -> None:
+    """Reads neither, and the process hears that it must end."""
+    make = Factory(await store.now(), seed="lost")
+    job = make.job()
+    await store.jobs.add([job])
+    log.fails = OwnershipLost("another process has it")
+    with pytest.raises(TickwiseError):
+        await store.jobs.add([make.job()])
+    with pytest.raises(OwnershipLost):
+        await store.jobs.get("default", job.job_id)
+    assert ["another process has it"] == store.told_lost  # type: ignore[attr-defined]  # of the fixture
+
+
+async def test_a_checkpoint_that_is_written_while_calls_go_on_is_whole(
+    store: KeeperStore, log: GatedLog, clock: VirtualClock
+) -> None:
+    """What it and the entries behind it give is the state."""
+    make = Factory(await store.now(), seed="checkpoint")
+    await store.jobs.add([make.job() for _ in range(2_000)])
+
+    async def work() -> None:
+        await life_of_runs(store)
+        for _ in range(20):
+            await store.jobs.add([make.job()])
+
+    await asyncio.gather(store.keep_checkpoint(), work())
+    live = store.memory.state
+    await store.close()
+    await store.open()
+    assert {} == {name: pair for name, pair in differences(live, store.memory.state).items() if name != "lent"}
+    assert 1 == store.checkpoints
+
+
+async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperStore, log: GatedLog) -> None:
+    """Else it would ring for what could still be lost."""
+    heard: list[Handover] = []
+    store.on_handover(heard.append)
+    log.gate.clear()
+    make = Factory(await store.now(), seed="handover")
+    write = asyncio.create_task(store.jobs.add([make.job()]))
+    await ready(write)
+    store.memory.state.report_handover(stopping=[make.job().job_id])
+    assert [] == heard
+    log.gate.set()
+    await write
+    again = asyncio.create_task(store.jobs.add([make.job()]))
+    await again
+    assert 1 == len(heard)
