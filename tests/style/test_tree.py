@@ -16,6 +16,7 @@ CODE_FOLDERS = ("src", "sdk", "tests", "bench", "examples")
 
 # Where the name of the package differs from the name that is imported.
 IMPORT_NAMES = {
+    "kubernetes-asyncio": "kubernetes_asyncio",
     "argon2-cffi": "argon2",
     "confusable-homoglyphs": "confusable_homoglyphs",
     "dnspython": "dns",

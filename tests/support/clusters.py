@@ -71,7 +71,7 @@ class ClusterSite:
         self.template.write_text(yaml.safe_dump(said))
 
     async def fate_of(self, run_id: UUID, token: int) -> AttemptFate:
-        """What the store of the test says; held, unless the test says otherwise."""
+        """The fate in the store of the test; held, unless the test says otherwise."""
         return self.fates.get((run_id, token), AttemptFate.HELD)
 
     def settings(self, *, slots: int = 4, pull_seconds: float = 600.0, **changes: Any) -> RunnerSettings:

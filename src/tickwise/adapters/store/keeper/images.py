@@ -1,4 +1,4 @@
-"""How effects and checkpoints are written: msgpack, by a schema that is written with them.
+"""The form of effects and checkpoints: msgpack, by a schema that is written with them.
 
     entry       [VERSION, schema or nil, changes, values]     the first entry of a tenure has the schema
     change      [table, how, key, value]                      value: the image, or the fields that are other ones
@@ -92,7 +92,7 @@ _any: Final = msgspec.msgpack.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """How the records of one class are written."""
+    """The form of the records of one class."""
 
     kind: type
     codes: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What of a memory store's state is kept: its tables and single values; all else follows from them or may be lost.
+"""The parts of a memory store that are kept: its tables and single values; all else follows from them or may be lost.
 
     kept        tables (a dictionary each) and single values
     derived     indexes over what is kept: `rebuild` makes them anew
@@ -103,7 +103,7 @@ class FieldImage:
 
 @dataclass(frozen=True, slots=True)
 class RecordKind:
-    """A record that is changed in place, and how its fields are kept."""
+    """A record that is changed in place, and the form of its fields."""
 
     derived: frozenset[str] = frozenset()
     """Fields that are indexes over other tables."""

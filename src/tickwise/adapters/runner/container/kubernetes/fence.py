@@ -39,7 +39,7 @@ TRIES: Final = 60
 PAUSE_SECONDS: Final = 0.5
 """Between two tries: half a minute for an earlier pod to end."""
 CHANGES: Final = 8
-"""How often the status of an object may change under our hands."""
+"""The most changes of an object under our hands."""
 _logger = logging.getLogger(__name__)
 
 

@@ -31,7 +31,7 @@ _KEYS: Final = ("name", "mountPath", "ip")
 
 
 class JobPlace(NamedTuple):
-    """Where the pods of a namespace of Tickwise run."""
+    """The place of the pods of a namespace of Tickwise."""
 
     namespace: str
     """Of Kubernetes. Empty: that of the executor's own credentials."""

@@ -88,7 +88,7 @@ class PodWatch:
         self._told = told
         self._tracked: dict[str, TrackedPod] = {}
         self.lists = 0
-        """How often all pods were listed."""
+        """The number of lists of all pods."""
 
     def track(self, run_id: UUID) -> TrackedPod:
         """Begin to follow the pod of a run."""
