@@ -19,17 +19,18 @@ from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
+from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
 
 class Backend(plain.Backend):
     """A store whose log is in a folder of the test."""
 
     @pytest.fixture
-    async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:  # type: ignore[override]  # it is opened here, as others are elsewhere
+    async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:
         self.virtual_clock = clock
         store = WatchedStore(tmp_path / "store", clock)
         await store.open()
-        yield store  # type: ignore[misc]  # it is a store
+        yield store
         await store.check_log()
         await store.close()
 
@@ -70,5 +71,5 @@ globals().update(_suites())
 
 
 @pytest.mark.takes_up_to(WALKS_SECONDS)
-class TestStandstillWalks(Backend, plain.StandstillWalksContract):
+class TestStandstillWalks(Backend, StandstillWalksContract):
     seeds = walked_seeds(3)

@@ -121,8 +121,8 @@ MEANINGS = {
     "stays. They are tried again when they change again.",
     "channels_deleted": "Topics of Tickwise are gone from Kafka. They are made again; their messages are found in the "
     "store, or sent again.",
-    "checkpoint_not_kept": "The store could not write a checkpoint. Nothing is lost: the log has it, and grows until the "
-    "next one.",
+    "checkpoint_not_kept": "The store could not write a checkpoint. Nothing is lost: the log has it, and grows until "
+    "the next one.",
     "claim_left": "A shard answered a claim after the executor had gone on, and what it gave could not be given "
     "back. The runs are free when the shard ends the executor's lease there, or sooner.",
     "shard_joined_again": "The executor takes part in a shard again that it had lost, under its number.",
@@ -207,8 +207,8 @@ MEANINGS = {
     "key_rotated": "An API key got another secret; the one before works for `overlap_seconds` more. Neither is logged.",
     "key_revoked": "An API key was revoked: the person, and the key used.",
     "key_taken_out": "The administrator of one namespace took the rights of a key there; it works in its others.",
-    "lease_not_renewed": "The store could not renew its hold on its log. It tries again; when the lease ends, it answers "
-    "nothing until it is renewed.",
+    "lease_not_renewed": "The store could not renew its hold on its log. It tries again; when the lease ends, it "
+    "answers nothing until it is renewed.",
     "lease_over": "This executor could not renew its lease in time and stops its tasks, before others may take the "
     "runs over. Their ends are reported when the store is back.",
     "leases_expired": "Executors died or went silent. `freed` runs go on elsewhere; those `quarantined` have taken "
@@ -255,8 +255,8 @@ MEANINGS = {
     "log_lost": "Another process has the log of the store, or its disk confirmed no write. This process ends. Start it "
     "again.",
     "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",
-    "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get 503; "
-    "the store tries again each second, and goes on by itself.",
+    "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get "
+    "503; the store tries again each second, and goes on by itself.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

@@ -107,7 +107,7 @@ class RecordedStore(WrappedStore):
         self._contents = Contents()
         for number, part in enumerate(checkpoint_of(self.recorder)):
             self._contents.read_part(part, is_first=number == 0)
-        super().__init__(self.memory)  # type: ignore[arg-type]  # it is a store
+        super().__init__(self.memory)
 
     def around(self, name: str, call: Call) -> Call:
         async def recorded(*given: Any, **named: Any) -> Any:

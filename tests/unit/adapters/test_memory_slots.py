@@ -141,5 +141,5 @@ async def test_nothing_is_kept_of_rates_whose_time_is_over(rig: Rig) -> None:
     slow = Gate(rate_key="key:slow", rate_gap_seconds=60.0)
     assert await rig.start(claims[4], gate=slow) is True
     await rig.store.upkeep.maintain(Retention(runs_seconds=3600.0, failed_seconds=3600.0))
-    assert len(rig.store.state.slots._paces) == 1
+    assert len(rig.store.state.slots.paces) == 1
     assert await rig.start(claims[5], gate=slow) is False

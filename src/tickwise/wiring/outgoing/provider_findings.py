@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.control.known_roles import KnownRoles
 from tickwise.control.people.sso.rules import SsoConfig
@@ -18,7 +19,6 @@ from tickwise.domain.errors import Misconfigured, ProviderUnavailable, TickwiseE
 from tickwise.domain.permissions import ROLES
 from tickwise.ports.identity.oidc import IdentityProvider, ProviderState
 from tickwise.ports.identity.users import Member
-from tickwise.wiring.cassandra.keyspace import is_cassandra
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.outgoing.provider import make_provider
 from tickwise.wiring.storage.databases import store_of

@@ -60,7 +60,7 @@ async def test_fields_that_moved_are_read_by_their_names(monkeypatch: pytest.Mon
     """A release whose records had their fields in another order, one that this one has not, and tables of its own."""
     with monkeypatch.context() as earlier:
         for kind, codec in CODECS.items():
-            names = ["before", *reversed(codec.codes)]
+            names = ["before", *reversed([*codec.codes])]
             earlier.setitem(SCHEMA, kind.__name__, names)
             codes = {name: images._code(number) for number, name in enumerate(names) if name != "before"}
             earlier.setitem(CODECS, kind, replace(codec, codes=codes))

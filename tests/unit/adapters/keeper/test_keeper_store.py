@@ -132,7 +132,7 @@ async def test_who_lost_the_log_answers_nothing_more(store: KeeperStore, log: Ga
         await store.jobs.add([make.job()])
     with pytest.raises(OwnershipLost):
         await store.jobs.get("default", job.job_id)
-    assert ["another process has it"] == store.told_lost  # type: ignore[attr-defined]  # of the fixture
+    assert ["another process has it"] == store.told_lost
 
 
 async def test_a_checkpoint_that_is_written_while_calls_go_on_is_whole(

@@ -52,7 +52,7 @@ class Images:
     async def image_for(self, text: str, pull: str) -> ImageFacts:
         """The image of this name. Raises `ContainerFault`, and what the engine raises."""
         name = read_image(text)
-        refused = image_refusal(name, self._policy)
+        refused = image_refusal(name, self.policy)
         if refused is not None:
             raise ContainerFault(IMAGE_REFUSED, refused)
         found = None if pull == "always" else await self._found(name)

@@ -60,11 +60,6 @@ class IsolationRouter:
         self._processes.stop(run_id, grace_seconds=grace_seconds)
         self._containers.stop(run_id, grace_seconds=grace_seconds)
 
-    def renew_identity_token(self, run_id: UUID, token: str) -> None:
-        """See `RenewingRunner`."""
-        self._processes.renew_identity_token(run_id, token)
-        self._containers.renew_identity_token(run_id, token)
-
     def offers(self) -> Sequence[str]:
         return ()
 

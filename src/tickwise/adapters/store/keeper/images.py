@@ -323,7 +323,7 @@ class Reader:
         by_code = {_code(number): name for number, name in enumerate(names)}
         found = {}
         for code, value in plain.items():
-            name = by_code.get(code)
+            name = by_code.get(code, "")
             if name in codec.kinds:
                 found[name] = self._build(codec.kinds[name], value)
         return found

@@ -93,7 +93,7 @@ class KeeperStore(WrappedStore):
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
         self._use(MemoryStore(clock, near_seconds))
-        super().__init__(self.memory)  # type: ignore[arg-type]  # it is a store
+        super().__init__(self.memory)
 
     def _use(self, memory: MemoryStore) -> None:
         self.memory = memory
@@ -108,7 +108,8 @@ class KeeperStore(WrappedStore):
             self.memory.state.opened_at = self._clock.now()
             return
         self._kick = asyncio.Event()
-        self._open_group, self._flying = CommitGroup(), None
+        self._open_group = CommitGroup()
+        self._flying: CommitGroup | None = None
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
 

@@ -157,12 +157,12 @@ class TrackedDict(dict[K, V], Generic[K, V]):
         return self
 
 
-class TrackedCounter(TrackedDict[K, int], Counter[K]):
+class TrackedCounter(TrackedDict[K, int], Counter[K]):  # type: ignore[misc]  # its `|=` is that of a dictionary
     """A counter that says which keys change."""
 
     __slots__ = ()
 
-    def __delitem__(self, key: K) -> None:
+    def __delitem__(self, key: Any) -> None:
         if key in self:
             TrackedDict.__delitem__(self, key)
 
@@ -273,7 +273,7 @@ class EffectRecorder:
         value = getattr(record, field)
         if type(value) in _CONTAINERS:
             place = self._places.get(id(record))
-            if place is not None and field not in RECORDS[type(record).__base__].derived:
+            if place is not None and field not in RECORDS[type(record).__mro__[1]].derived:
                 value = self._contained(value, place._replace(field=field))
                 object.__setattr__(record, field, value)
         return value

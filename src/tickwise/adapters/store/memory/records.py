@@ -102,7 +102,7 @@ class TimeQueue(Generic[P]):
 
     def earliest(self, limit: int, until: float) -> list[P]:
         """Up to so many items of up to this time, in their order; each keeps its place."""
-        seen = []
+        seen: list[tuple[float, int, P]] = []
         while len(seen) < limit and (head := self.first()) is not None and head[0] <= until:
             seen.append(heapq.heappop(self._heap))
         for entry in seen:

@@ -20,13 +20,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.runner.container.causes import ContainerFault
-from tickwise.adapters.runner.container.composing import PYTHON, SHELL, labels_of
+from tickwise.adapters.runner.container.composing import PYTHON
 from tickwise.adapters.runner.container.handover import launcher_source
 from tickwise.adapters.runner.container.kind import OWN_FOLDER
 from tickwise.adapters.runner.container.kubernetes.entering import entry_source
 from tickwise.adapters.runner.container.kubernetes.pods import TASK
 from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, overlaid
+from tickwise.adapters.runner.container.names import ATTEMPT, RUN, TOKEN, executor_labels
 from tickwise.adapters.runner.container.references import read_image
+from tickwise.adapters.runner.container.start_script import SHELL
 from tickwise.adapters.runner.containers import CONTAINER_REFUSED, MOUNT_REFUSED, ContainerPolicy
 from tickwise.adapters.runner.context import PAYLOAD_VARIABLE_LIMIT_BYTES, attempt_environment
 from tickwise.adapters.runner.identity_file import VARIABLE
@@ -74,8 +76,8 @@ def name_of(assignment: Assignment) -> str:
 
 def marks_of(assignment: Assignment, policy: ContainerPolicy, executor: str) -> Mapping[str, str]:
     """The labels of a Job and its pod, by which a watch and a sweep find them."""
-    marks = dict(labels_of(assignment, policy, executor))
-    del marks["tickwise.namespace"]
+    marks = dict(executor_labels(policy, executor))
+    marks |= {ATTEMPT: str(assignment.attempt), RUN: str(assignment.run_id), TOKEN: str(assignment.token)}
     allowed = assignment.confinement.allow_network is True
     return marks | {NETWORK: "allowed" if allowed else "none"}
 

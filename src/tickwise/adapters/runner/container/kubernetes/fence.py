@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from tickwise.adapters.runner.container.causes import ContainerFault
-from tickwise.adapters.runner.container.composing import EXECUTOR, RUN, TOKEN
 from tickwise.adapters.runner.container.kubernetes.cluster import (
     CONFLICT,
     NOT_FOUND,
@@ -29,6 +28,7 @@ from tickwise.adapters.runner.container.kubernetes.cluster import (
     pod_path,
 )
 from tickwise.adapters.runner.container.kubernetes.pods import JobObject
+from tickwise.adapters.runner.container.names import EXECUTOR, RUN, TOKEN
 from tickwise.adapters.runner.containers import AttemptFate, FateOf
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.retry import POD_PENDING

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.runner.container.causes import ContainerFault
-from tickwise.adapters.runner.container.composing import RUN
 from tickwise.adapters.runner.container.images import image_refusal
 from tickwise.adapters.runner.container.kind import ContainerKind
 from tickwise.adapters.runner.container.kubernetes.causes import (
@@ -47,6 +46,7 @@ from tickwise.adapters.runner.container.kubernetes.pods import Pod, PodEvent
 from tickwise.adapters.runner.container.kubernetes.policy import JobPlace, JobPlaces, read_template
 from tickwise.adapters.runner.container.kubernetes.sweep import SWEEP_SECONDS, JobSweep
 from tickwise.adapters.runner.container.kubernetes.watch import PodWatch, TrackedPod
+from tickwise.adapters.runner.container.names import RUN
 from tickwise.adapters.runner.container.references import read_image
 from tickwise.adapters.runner.container.script_text import contained_text
 from tickwise.adapters.runner.containers import CONTAINER_REFUSED, IMAGE_REFUSED

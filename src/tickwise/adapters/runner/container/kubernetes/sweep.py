@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
-from tickwise.adapters.runner.container.composing import EXECUTOR, INSTALLATION, RUN, TOKEN
 from tickwise.adapters.runner.container.kubernetes.cluster import ClusterRefused, JobCluster, job_path
 from tickwise.adapters.runner.container.kubernetes.pods import JobObject
+from tickwise.adapters.runner.container.names import EXECUTOR, INSTALLATION, RUN, TOKEN
 from tickwise.adapters.runner.containers import AttemptFate, ContainerPolicy
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.clock import Clock

@@ -18,9 +18,9 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.adapters.runner.container.composing import INSTALLATION, RUN
 from tickwise.adapters.runner.container.kubernetes.cluster import GONE, ClusterAway, ClusterRefused, JobCluster
 from tickwise.adapters.runner.container.kubernetes.pods import ListMeta, Pod
+from tickwise.adapters.runner.container.names import INSTALLATION, RUN
 from tickwise.ports.clock import Clock
 
 FIRST_PAUSE_SECONDS: Final = 0.1
