@@ -1508,7 +1508,8 @@ class Calls(Frame):
     def get_artefact(self, run_id: str, artefact: str, *, attempt: int | None = None) -> bytes:
         """The content of a file that an attempt left, by its name. The name is the path in the work folder, its
         slashes as `%2F`. With `blobs_downloads = redirect` the answer is a 307 to an address of the object store
-        that is signed for some minutes: send no key there."""
+        that is signed for some minutes: send no key there. A download that was cut goes on by `Range`, with the ETag
+        in `If-Range`."""
         return self.request_bytes(f"/runs/{safe(run_id)}/artefacts/{safe(artefact)}", query={"attempt": attempt})
 
     def cancel_run(self, run_id: str, *, idempotency_key: str | None = None) -> types.RunStateView:

@@ -63,11 +63,6 @@ def joined(answers: Sequence[Iterable[T]], _: Asked) -> list[T]:
     return list(chain.from_iterable(answers))
 
 
-def first_found(answers: Sequence[T | None], _: Asked) -> T | None:
-    """The first one that is there."""
-    return next((answer for answer in answers if answer), answers[0])
-
-
 def united(answers: Sequence[Mapping[K, T]], _: Asked) -> dict[K, T]:
     """Maps of things that are in one shard each."""
     return {key: value for answer in answers for key, value in answer.items()}

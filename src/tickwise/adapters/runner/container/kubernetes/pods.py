@@ -23,7 +23,6 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
     resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int = 0
 
