@@ -44,6 +44,7 @@ PORTS_WITHOUT_A_SUITE = {
     "feed": "a part of the store: the suite is contracts/store/walks/feed",
     "heartbeat": "its adapter is tried against a receiver over HTTP: tests/unit/roles/test_heartbeat",
     "identity": "stores keep the keys: the suite is contracts/store/jobs/keys",
+    "missing": "a note within one task, that a router leaves: tests/unit/adapters/test_shards_away",
     "paging": "the pages of other ports, and none itself",
     "tracing": "spans go to a collector by one protocol: tests/unit/adapters/test_tracing",
     "senders": "each is for another receiver: tests/unit/adapters/test_*_sender*",

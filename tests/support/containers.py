@@ -123,7 +123,7 @@ class ContainerBench:
     async def busy(
         self, command: Any = None, /, *, changes: dict[str, Any] | None = None, **said: Any
     ) -> tuple[Ending, str]:
-        """The same of a task of the kind container."""
+        """The attempt of a task of the kind container."""
         task = {"kind": "container", "image": BUSY, **({} if command is None else {"command": command}), **said}
         return await self.run(task, **(changes or {}))
 

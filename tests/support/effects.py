@@ -66,7 +66,7 @@ def _indexes(state: State) -> dict[str, Any]:
 
 
 def differences(live: State, rebuilt: State) -> dict[str, tuple[Any, Any]]:
-    """What is not the same in both, by its name."""
+    """The tables and fields that differ, by their names."""
     mine, theirs = described(live), described(rebuilt)
     theirs["lent"] = mine["lent"]  # of batches, which end with their process
     apart = [name for name in mine if mine[name] != theirs[name]]
@@ -156,7 +156,7 @@ class WatchedLog(FileLog):
 
 
 async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
-    """What checkpoint and entries of a log give."""
+    """The state that checkpoint and entries of a log give."""
     contents, is_first = Contents(), True
     if tenure.checkpoint:
         async for part in log.checkpoint(tenure.checkpoint):

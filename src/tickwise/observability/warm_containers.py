@@ -18,5 +18,5 @@ class WarmContainerMetrics:
         self._events.labels(event).inc()
 
     def warm_containers(self, ready: int) -> None:
-        """So many are ready now."""
+        """Set the number of containers that are ready now."""
         self._ready.set(ready)

@@ -49,7 +49,7 @@ class WarmWatch(Protocol):
         ...
 
     def warm_containers(self, ready: int) -> None:
-        """So many are ready now."""
+        """Hear the number of containers that are ready now."""
         ...
 
 

@@ -216,7 +216,7 @@ def plain_config(prepared: PreparedImage, policy: ContainerPolicy) -> Mapping[st
 
 
 def reading(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same container, with a shell that reads its start."""
+    """The container of the given configuration, with a shell that reads its start."""
     read = {
         **config, "Entrypoint": list(SHELL_READS), "Cmd": [], "AttachStdin": True, "OpenStdin": True, "StdinOnce": True,
     }  # fmt: skip

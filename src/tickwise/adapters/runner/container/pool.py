@@ -54,7 +54,7 @@ class _WarmImage:
         """The shapes of the last attempts, the last one last."""
 
     def target(self, plain: Mapping[str, Any]) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
-        """How many there should be of each shape, with its configuration."""
+        """The wanted number of containers of each shape, with its configuration."""
         shapes = dict(self.wanted)
         counts = Counter(shape for shape, _ in self.wanted)
         lacking = self.most - sum(counts.values())
@@ -93,7 +93,7 @@ class WarmPool:
 
     @property
     def ready(self) -> int:
-        """How many wait."""
+        """The number of containers that wait."""
         return sum(len(each.ready) for each in self._warm.values())
 
     async def take(self, image: str, config: Mapping[str, Any], name: str) -> str | None:

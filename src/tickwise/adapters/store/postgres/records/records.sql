@@ -134,7 +134,7 @@ WHERE c.run_id = ANY($1::uuid[]) AND c.kind <> 'return'
   AND (SELECT r.holder = c.holder AND r.token = c.token FROM tickwise.runs r WHERE r.run_id = c.run_id OFFSET 0)
 
 -- name: stats_timers
--- How many timers there are, and by how much the earliest is late. $1 pages are read at most: a larger table is sampled, and its number is the
+-- The number of timers, and by how much the earliest is late. $1 pages are read at most: a larger table is sampled, and its number is the
 -- server's own, or while that has none, as much larger as the table is. Up to 1,000 timers are counted by their index, however large the table
 -- is: rows that went a moment ago leave it large, and a sample of few rows says nothing.
 WITH size AS MATERIALIZED (

@@ -1,4 +1,4 @@
-"""A move of a namespace between two databases of one server: `python -m bench.shard_move [JOBS]`.
+"""A move of a namespace between two databases of one server: `python -m bench.stores.shard_move [JOBS]`.
 
 Prints the pause of the namespace, and how long writes of another one took before the move and during it.
 The server is that of TICKWISE_TEST_DATABASE_URL, or an embedded one.

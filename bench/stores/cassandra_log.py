@@ -1,6 +1,6 @@
 """Appends to the log of a shard in Cassandra, and takeovers.
 
-    python -m bench.cassandra_log [--appends N] [--nodes 1|3]
+    python -m bench.stores.cassandra_log [--appends N] [--nodes 1|3]
 
 Starts its own node or nodes from Maven's jars, on loopback addresses; client and nodes share this machine's cores, so
 trust the ratios. Prints one line for each case: entries a second, and the latency of one append. Shards append side by
@@ -99,7 +99,7 @@ async def measure(nodes: int, appends: int) -> None:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cassandra_log", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.stores.cassandra_log", description=__doc__)
     parser.add_argument("--appends", type=int, default=2_000, help="of each case, over all shards")
     parser.add_argument("--nodes", type=int, default=1, choices=[1, 3])
     asked = parser.parse_args()

@@ -1,0 +1,1 @@
+"""Benches of stores beside the one that `make bench` measures."""
