@@ -234,7 +234,12 @@ ROUTES: Final[Mapping[str, tuple[type, Mapping[str, Route]]]] = {
     ),
     "channels": (
         port.ChannelStore,
-        {"backlog": EACH_UNION, "secrets": ToEach(combine.joined)},
+        {
+            "backlog": EACH_UNION,
+            "secrets": ToEach(combine.joined),
+            "all_secrets": ToEach(combine.merged("channel.channel_id"), lenient=False),
+            "reseal": EACH_ANY,
+        },
     ),
     "notices": (
         port.NoticeStore,
