@@ -262,6 +262,7 @@ PASSING: Final = frozenset(
     {
         "clock",
         "near_seconds",
+        "shard",  # as the store is opened
         "on_handover",
         "opened_at",  # each opening sets it
         "turns",  # whose turn it is among namespaces, and when the longest wait goes first: fair again after ten claims
