@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import MutableMapping
+from ipaddress import ip_network
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from tickwise.ports.clock import Clock
 from tickwise.web.app import Pages, PagesConfig
 from tickwise.web.transport import Transport
 from tickwise.web.visit import LocalFolder
-from tickwise.wiring.outgoing.proxy_sign_in import proxy_headers
+from tickwise.web.vouching.headers import ProxyHeaders
 from tickwise.wiring.runtime import Runtime
 from tickwise.wiring.tls.clear_text import is_loopback
 
@@ -77,6 +78,16 @@ def _local_folder(settings: Settings) -> LocalFolder:
     return folder
 
 
+def _proxy_headers(settings: Settings) -> ProxyHeaders:
+    """The headers of proxies that sign people in, and the addresses on whose connections these count."""
+    return ProxyHeaders(
+        networks=tuple(ip_network(entry) for entry in settings.proxy_sign_in_from),
+        name=settings.proxy_user_header,
+        email=settings.proxy_email_header,
+        groups=settings.proxy_groups_header,
+    )
+
+
 def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: ClientAddresses) -> Pages:
     """The pages as they are shipped."""
     settings: Settings = runtime.settings
@@ -104,6 +115,6 @@ def pages_of(runtime: Runtime, control: Control, pacer: Pacer, addresses: Client
         answered=answered,
         transport=Transport(tls_at_proxy=settings.tls_ends_at == "proxy", public_url=settings.public_url),
         local_folder=_local_folder(settings),
-        proxies=proxy_headers(settings),
+        proxies=_proxy_headers(settings),
     )
     return Pages(control, clock, config)

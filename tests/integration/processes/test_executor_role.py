@@ -37,7 +37,8 @@ CLOSED = (
     "audit", "audit_unsealed", "audit_seals", "audit_checkpoints", "quota_use", "quota_sizes",
     "namespaces_removed", "error_groups", "error_hours", "error_jobs", "error_letters", "failures_new", "feed",
     "feed_marks", "feed_watch", "saved_views", "objectives", "objective_starts", "objective_counts", "status_pages",
-    "status_days", "status_announcements", "secrets", "secret_versions", *NOTICES, *PEOPLE,
+    "status_days", "status_announcements", "secrets", "secret_versions", "shard_arrivals", "shard_changes",
+    *NOTICES, *PEOPLE,
 )  # fmt: skip
 """What an executor has nothing to do with."""
 

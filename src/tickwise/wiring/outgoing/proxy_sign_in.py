@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_network
-
 from tickwise.config import Settings
 from tickwise.control.people.sso.proxy import EMAIL_CLAIM, GROUPS_CLAIM, NAME_CLAIM, ProxyConfig
 from tickwise.control.people.sso.rules import ProviderRules
 from tickwise.domain.accounts.role_mapping import read_role_mapping
-from tickwise.web.vouching.headers import ProxyHeaders
 
 
 def proxy_config(settings: Settings) -> ProxyConfig | None:
@@ -25,13 +22,3 @@ def proxy_config(settings: Settings) -> ProxyConfig | None:
         roles_follow=settings.proxy_roles is not None,
     )
     return ProxyConfig(rules, settings.proxy_sign_out_url)
-
-
-def proxy_headers(settings: Settings) -> ProxyHeaders:
-    """The headers of theirs, and the addresses on whose connections these count."""
-    return ProxyHeaders(
-        networks=tuple(ip_network(entry) for entry in settings.proxy_sign_in_from),
-        name=settings.proxy_user_header,
-        email=settings.proxy_email_header,
-        groups=settings.proxy_groups_header,
-    )

@@ -129,8 +129,7 @@ class ShardMembership(Part):
     async def first_cluster(self) -> str | None:
         """The identity of the first database of its installation; None: it stands alone."""
         async with self._links.pooled(writes=False) as connection:
-            row = await connection.fetchrow(statement("shard_membership"))
-        found: str | None = row["first_cluster"]
+            found: str | None = await connection.fetchval(statement("shard_first_cluster"))
         return found
 
 

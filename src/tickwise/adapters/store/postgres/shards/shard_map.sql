@@ -66,6 +66,10 @@ SELECT c.cluster_id::text AS cluster_id, m.first_cluster, (SELECT count(*) FROM 
          OR EXISTS (SELECT FROM tickwise.users) AS has_content
 FROM tickwise.cluster c LEFT JOIN tickwise.shard_membership m ON true
 
+-- name: shard_first_cluster
+-- The identity of the first database of this one's installation. No row: it stands alone. Each database role may ask.
+SELECT first_cluster FROM tickwise.shard_membership
+
 -- name: shard_join
 -- This database is shard $2 of the installation whose first database is $1.
 INSERT INTO tickwise.shard_membership (joined, number, first_cluster) VALUES (tickwise.now(), $2, $1) ON CONFLICT DO NOTHING
