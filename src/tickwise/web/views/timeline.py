@@ -36,8 +36,8 @@ U = TypeVar("U")
 
 RUNS_MAX: Final = 1_000
 """The runs that one page reads: some 30 µs each."""
-LOOKS_MAX: Final = 1
-"""The looks of a search that pauses, of 1,000 runs whose jobs are looked up. Before the place of the last one the runs
+LOOKS_MAX: Final = 2
+"""The looks of a search that pauses. Before the place of the last one the runs
 are not known, and the page says so."""
 CLOSURES_MAX: Final = 12
 """Windows, and calendars, that are drawn; those with the first names."""
