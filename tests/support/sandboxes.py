@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.services.packages import program
+from tests.support.waiting import eventually
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.runner import ProcessRunner
@@ -44,11 +45,13 @@ class SandboxShop:
         """End all, and check that no attempt has left its folder."""
         folder = self.runner._folder
         root = None if folder is None else folder.root
-        left = [] if folder is None else [each for each in folder.path.iterdir() if "-7" in each.name]
-        await self.runner.close()
+        try:
+            # An end is told before the folder is gone.
+            await eventually(lambda: folder is None or not any("-7" in each.name for each in folder.path.iterdir()))
+        finally:
+            await self.runner.close()
         if root is not None and not root.is_relative_to(self.root):
             shutil.rmtree(root)  # the homes of users stay, but not those of tests
-        assert left == [], "an attempt left its folder behind"
 
     def launch(self, task: dict[str, Any], payload: Any = None, **changes: Any) -> Assignment:
         """Begin a task in a sandbox, unless the changes say otherwise."""
