@@ -94,6 +94,8 @@ FORMS = {
     "memory": "8GB",
     "oidc_issuer": "https://sso.example.com",
     "oidc_roles": "dev=viewer",
+    "proxy_roles": "dev=viewer",
+    "proxy_sign_in_from": "10.0.7.5,10.1.0.0/16",
     "second_factor": "required:admin",
     "container_warm": "python:3.12=2,ghcr.io/acme/etl:1=4",
 }

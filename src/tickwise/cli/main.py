@@ -214,7 +214,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "roles": CommandEntry("roles", "roles", "Look at the active roles."),
         "executors": CommandEntry("roles", "executors", "Look at the executors."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),
-        "shards": CommandEntry("operating.shards", "shards", "Add databases, and move namespaces between them."),
+        "shards": CommandEntry(
+            "operating.shards", "shards", "Add databases to an installation, and move namespaces between them."
+        ),
         "broker": CommandEntry("broker", "broker", "Prepare the broker for roles that may not make topics."),
     },
     "Tools": {

@@ -28,7 +28,7 @@ _COMMAND = re.compile(
     r"(?:^|[\s`$])tickwise ((?:up|down|open|backup|restore|status|top|completion|run|jobs|runs|tasks|schedule|simulate|"
     r"blobs|import|export|calendars|windows|db|api|deploy(?!/)|scheduler|executor|recorder|roles|executors|keys|federations|users|namespaces|audit|"
     r"broker|dead-letters|operations|queues|stops|errors|analytics|objectives|doctor|login|config|channels|notify|alerts|"
-    r"notices|status-pages|secrets|identity-keys|second-factors)\b[^`\n]*)"
+    r"notices|status-pages|secrets|identity-keys|second-factors|shards)\b[^`\n]*)"
 )
 OF_SETTINGS = tuple(
     f"docs/how-to/{name}.md"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.lifecycle import RunState
+from tickwise.testing import factories
 from tickwise.testing.clock import VirtualClock
 
 KEPT = Path(__file__).with_name("version_1.bin")
@@ -46,8 +48,9 @@ def rebuilt(bodies: Sequence[bytes]) -> State:
     return state
 
 
-async def test_entries_of_the_first_version_are_read() -> None:
+async def test_entries_of_the_first_version_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kept bytes give the state that this release comes to by itself."""
+    monkeypatch.setattr(factories, "_NUMBERS", count(1_000_001))  # those of the executors in the bytes
     kept = [frame.body for frame in FrameFile(KEPT, 0).frames(1)]
     live, _ = await recorded()
     found = rebuilt(kept)
