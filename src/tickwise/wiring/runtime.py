@@ -268,7 +268,7 @@ async def _opened(store: Store, url: str) -> None:
         if not await has_schemas(url):
             raise StoreUnavailable(wrong.detail) from wrong
         raise
-    if not url.startswith("memory:") and len(addresses(url)) == 1:
+    if not is_in_process(url) and len(addresses(url)) == 1:
         await check_alone(store)
 
 
