@@ -98,6 +98,7 @@ async def test_two_thousand_failures_are_one_message_at_once_and_one_with_the_re
             now=here.store.now,
             clock=clock,
             name="one",
+            sealer=here.control.context.sealer,
         )
         alerting = Alerting(here.store, clock, is_due=delivery.wake.set)
         await failed(here, 300)

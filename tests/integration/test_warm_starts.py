@@ -511,6 +511,7 @@ async def test_a_zygote_that_stands_still_delays_a_start_and_no_more(
     given = await shop.launch("import time\nprint('x', flush=True)\ntime.sleep(0.5)\nraise SystemExit(3)", "warm")
     await shop.listener.until_begun(given)
     stopped.suspend()
+    await eventually(lambda: stopped.status() == psutil.STATUS_STOPPED)
     assert not is_zygote(await shop.parent_of("warm"))
     ending = await shop.ending(given)
     assert (ending.verdict, ending.symptoms) == (Verdict.FAILED, ("3",)), ending
