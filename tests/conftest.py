@@ -254,7 +254,7 @@ async def docker_url() -> str:
 
 @pytest_asyncio.fixture(scope="session")
 async def podman_url() -> str:
-    """The same of podman."""
+    """`unix:///…/podman.sock` of the one podman of this run of the tests, with the same images."""
     if os.geteuid() and not os.environ.get(shared.GIVEN["podman"]):
         pytest.skip("podman needs root here")
     with more_time(INSTALL_SECONDS):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -16,7 +16,9 @@ import pytest_asyncio
 from tests.services.kubelet import Kubelet, now
 from tests.support.clusters import BUSY, PYTHON, ClusterSite, PodStage, busy
 from tests.support.waiting import eventually
+from tickwise.adapters.runner.container.kind import OWN_FOLDER
 from tickwise.adapters.runner.container.kubernetes import causes, following, runner
+from tickwise.adapters.runner.process.start import PYTHON_SCRIPT
 from tickwise.domain.rules.confinement import Confinement, Isolation
 from tickwise.ports.runner import TaskLimits, Verdict
 from tickwise.testing.contracts.runner import OUTPUT_BYTES, Task, log_of
@@ -281,7 +283,8 @@ json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
     assert Verdict.OK is ending.verdict, (ending, log)
     expected = {
         "RUN_ID": str(given.run_id), "ATTEMPT": "1", "IDEMPOTENCY_KEY": str(given.run_id), "FENCING_TOKEN": "7",
-        "NAMESPACE": "default", "payload": {"a": "ü"}, "trace": trace, "argv": ["/tickwise/work/task.py"],
+        "NAMESPACE": "default", "payload": {"a": "ü"}, "trace": trace,
+        "argv": [str(PurePosixPath(OWN_FOLDER, "work", PYTHON_SCRIPT))],
         "helper": "h", "region": "eu", "literal": "$(HOME) $$ $x", "folder": True, "secret": 21, "file": 60,
         "token": 19,
     }  # fmt: skip

@@ -52,7 +52,7 @@ OUTPUTS = {
 @pytest.mark.parametrize("step", [1, 2, 7, 100_000])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_result_is_taken_out_of_the_output(name: str, step: int) -> None:
-    """In whatever pieces it comes; all else stays as it was written."""
+    """Also when it comes in pieces; all else stays as it was written."""
     written, output, result = OUTPUTS[name]
     lines = ResultLines(100)
     found = b"".join(lines.feed(written[place : place + step]) for place in range(0, len(written), step)) + lines.end()

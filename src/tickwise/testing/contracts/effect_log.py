@@ -77,7 +77,7 @@ class EffectLogContract(Contract):
 
     @pytest.mark.parametrize("size", [0, 1, 4_096, 70_000, 3_000_000])
     async def test_bodies_of_any_size_come_back_whole(self, open_log: OpenLog, size: int) -> None:
-        """Byte for byte, whatever pieces a log keeps them in."""
+        """Byte for byte, in however many pieces a log keeps them."""
         log = await open_log()
         await own(log)
         body = bytes(number % 251 for number in range(size))

@@ -316,7 +316,7 @@ class Reader:
     def _read(self, kind: Any, raw: msgspec.Raw) -> Any:
         return self._build(kind, _any.decode(raw))
 
-    # --------------------------------------------------------------------------------- by names, whatever the order
+    # ------------------------------------------------------------------------------------- by names, in any order
 
     def _fields(self, codec: RecordCodec, plain: Mapping[str, Any]) -> dict[str, Any]:
         names = self._schema.get(codec.kind.__name__, ())

@@ -4,7 +4,7 @@
                                                                         └──► keep a checkpoint, drop what is before it
 
 Invariant: one owner appends at a time. The owner that acquired last wins; an append of an earlier owner is refused by
-the log itself, whatever its clock says.
+the log itself, and no clock decides it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     record.field = value ─► the record's table notes the field (the record's class is replaced by one that notes)
     after the call ───────► `take`: the images of what is noted, and of each single value that is another one
 
-Invariant: whatever is kept (`tables`) cannot be changed without a note: tables, the records in them, and the
+Invariant: nothing that is kept (`tables`) can be changed without a note: tables, the records in them, and the
 containers in those note it themselves. A value that none of these reaches is immutable.
 """
 

@@ -1,7 +1,7 @@
 -- Tokens that name their database, where an installation has several (`domain/fencing.py`).
 
 -- The epoch, after a new one has begun if it must. $1 the highest fencing token that the caller has seen, $2 why a new one is
--- to begin whatever this server says. A new epoch lifts everything that is handed out once: fencing tokens (the epoch is
+-- to begin even if this server says nothing of it. A new epoch lifts everything that is handed out once: fencing tokens (the epoch is
 -- what lies above their 40 low bits), numbers of executors and of lanes, the version of the rules. The usual call writes nothing.
 CREATE OR REPLACE FUNCTION tickwise.epoch(seen_token bigint, told text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
