@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -87,11 +88,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, hangs)
     signal.setitimer(signal.ITIMER_REAL, seconds, REMINDER_SECONDS)
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
     try:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        # A command that ran here configured the logs of the whole process; the next test would capture nothing.
+        root.setLevel(level)
+        root.handlers[:] = handlers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """A failure over a broken link shows what the server said, for that is gone once the run has ended."""
+    report = yield
+    if report.failed and call.excinfo is not None and (said := databases.last_said()):
+        report.sections.append(("the last that this process's PostgreSQL said", said))
+    return report
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -124,15 +124,15 @@ async def test_those_of_a_dead_executor_are_removed_and_those_of_a_living_one_st
     bench: ContainerBench, tmp_path: Path, docker_url: str, policies: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others see by their names that an executor lives."""
-    monkeypatch.setattr("tickwise.adapters.runner.container.runner.SWEEP_SECONDS", 0.2)
+    monkeypatch.setattr("tickwise.adapters.runner.container.runner.SWEEP_SECONDS", 1.0)
     monkeypatch.setattr("tickwise.adapters.runner.container.runner.PING_SECONDS", 0.05)
     body = {"Image": BUSY, "Cmd": ["true"], "Labels": {"tickwise.installation": POOL, "tickwise.executor": "dead"}}
     status, answer = bench.look.ask("POST", "/containers/create?name=tickwise-warm.dead.1", json.dumps(body))
     assert 201 == status, answer
     dead = json.loads(answer)["Id"]
     said = {**policies, "warm": {PYTHON: 1}, "warm_watch": None}
+    ours = _waiting(bench) - {dead}
     async with started_bench(tmp_path / "other", RunnerBlobs(), docker_url, **said):
-        ours = _waiting(bench) - {dead}
         await eventually(lambda: dead not in _waiting(bench), within_seconds=60, what="that of the dead one is gone")
         assert ours <= _waiting(bench)
 

@@ -71,6 +71,21 @@ async def values(url: str, settings: Settings, *names: str) -> list[bytes | Secr
         await store.close()
 
 
+async def kill_a_rotation(url: str, environ: dict[str, str], *, held: str) -> None:
+    """Its second step cannot end while the row of one of its secrets is held, so the command has more to do."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT FROM tickwise.secrets WHERE name = $1 FOR UPDATE", held)
+            command = [sys.executable, "-m", "tickwise", "secrets", "rewrap"]
+            with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as rotation:
+                assert rotation.stderr is not None
+                assert b"50 done" in await asyncio.to_thread(rotation.stderr.readline)
+                rotation.kill()
+    finally:
+        await connection.close()
+
+
 def set_secret(local: Local, name: str, value: str) -> None:
     """As a script does it: piped."""
     environ = {**local.environ, "TICKWISE_DATA_DIR": str(local.data_dir)}
@@ -140,12 +155,8 @@ def test_a_crash_and_a_rotation_that_is_killed_lose_no_secret(tmp_path: Path) ->
     file, newest = folder / "secrets.key", new_key()
     file.write_text(f"{newest}\n{file.read_text()}")
     with local_up(folder) as local:
-        command = [sys.executable, "-m", "tickwise", "secrets", "rewrap"]
-        with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as rotation:
-            assert rotation.stderr is not None
-            assert b"50 done" in rotation.stderr.readline()
-            rotation.kill()
         url = database_of(local)
+        asyncio.run(kill_a_rotation(url, environ, held=sorted(names)[60]))
         assert every == asyncio.run(values(url, Settings(data_dir=folder), *names))
         ran = local.tickwise("secrets", "rewrap", "--json")
         assert (0, []) == (ran.code, ran.json["failed"])

@@ -29,7 +29,10 @@ VARIABLE = "TICKWISE_TEST_DATABASE_URL"
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 DROP_ATTEMPTS = 5
 
+SAID_BYTES = 3_000
+
 _numbers = count(1)
+_log_files: list[Path] = []
 
 
 def with_role(url: str, name: str, password: str) -> str:
@@ -57,11 +60,20 @@ async def server() -> AsyncIterator[str]:
     try:
         url = await postgres.start()
         await _may_make_databases(postgres, _cluster(data_dir), url)
+        _log_files.append(_cluster(data_dir) / "log" / "postgres.log")
         yield url
     finally:
         await postgres.stop()
         shutil.rmtree(_cluster(data_dir), ignore_errors=True)
         shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def last_said() -> str:
+    """The end of the log of this process's embedded server; empty: it has none."""
+    try:
+        return "".join(file.read_text(errors="replace")[-SAID_BYTES:] for file in _log_files)
+    except OSError as error:
+        return f"its log cannot be read: {error}"
 
 
 def _cluster(data_dir: Path) -> Path:
