@@ -90,6 +90,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds, REMINDER_SECONDS)
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
+    configured = structlog.get_config() if structlog.is_configured() else None
     try:
         return (yield)
     finally:
@@ -98,6 +99,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         # A command that ran here configured the logs of the whole process; the next test would capture nothing.
         root.setLevel(level)
         root.handlers[:] = handlers
+        if configured is None:
+            structlog.reset_defaults()
+        else:
+            _configure_logs(**configured)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -29,7 +29,7 @@ from tickwise.ports.store import MAX_TIMERS_LOOKED, PAGE_BYTES, JobQuery, Letter
 DAY_SECONDS = 86_400.0
 RUNS = 40_000
 """Finished runs, over four days, and as many jobs; and half as many that lie ahead."""
-UNKNOWN_AND_MANY = {"a page further on", "succeeded", "of a kind of schedule", "of the executor of all"}
+UNKNOWN_AND_MANY = {"newest", "a page further on", "succeeded", "of a kind of schedule", "of the executor of all"}
 """Of a partition that was never analysed the planner believes that few rows match, and puts all of these in order. Such
 a partition has at most the million rows at which it is analysed."""
 MAX_READ = 2_000

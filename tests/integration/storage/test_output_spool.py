@@ -211,7 +211,7 @@ async def test_one_blob_that_the_store_never_takes_holds_up_no_other(s3_server: 
         await spool.put("logs/1/bad/000000", b"x")
         await spool.put("logs/1/good/000000", b"y")
         await eventually(lambda: _stored(blobs, "logs/1/good/"), within_seconds=30, what="the other one arrives")
-        assert 1 == spool.state.waiting_blobs
+        await eventually(lambda: 1 == spool.state.waiting_blobs, what="and its file is gone")
 
 
 class Choosy(S3Blobs):
