@@ -61,6 +61,18 @@ def test_a_phone_scrolls_down_and_not_aside(here: World, opened: Open) -> None:
         assert wide <= 0, path
 
 
+def test_a_long_name_takes_two_lines_of_a_list(here: World, opened: Open) -> None:
+    """A name without a place to break it hides no other row; the page of the job has all of it."""
+    name = "W" * 200
+    body = {"name": name, "schedule_type": "ON_DEMAND", "task": {"kind": "shell", "command": "true"}}
+    job = here.client.job_create(body)["job_id"]
+    page = opened("/jobs?name=" + "W" * 20)
+    lines = "(link) => link.getBoundingClientRect().height / parseFloat(getComputedStyle(link).lineHeight)"
+    assert 2 == round(page.locator(f"td.name a[href*='{job}']").first.evaluate(lines))
+    page.goto(f"{here.url}/jobs/{job}")
+    assert name == "".join((page.locator("h1").text_content() or "").replace("\u200b", "").split())
+
+
 def test_the_keyboard_is_enough(here: World, opened: Open) -> None:
     """`/` finds, `g j` goes, `j` and `k` walk, `?` tells. In a field they are letters."""
     page = opened("/")

@@ -17,7 +17,7 @@ from tests.support.alerts import opened
 from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
 from tickwise.control.notices.action_links import SKEW_SECONDS, ActionLink, ActionLinkSigner, LinkAction
-from tickwise.domain.notices.rules import AlertState, NoticeState
+from tickwise.domain.notices.rules import AlertState, NoticeEvent, NoticeLine, NoticeState, Severity
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.store.notices import AlertQuery, NoticeQuery, NotificationRuleQuery, SettledNotice
@@ -374,3 +374,35 @@ async def test_a_link_that_is_none_says_so(rig: Rig) -> None:
     assert AlertState.OPEN is await state_of(rig, alert)
     assert 403 == (await nobody.post(f"/act/{token}", None, **{"Sec-Fetch-Site": "cross-site"})).status_code
     assert AlertState.OPEN is await state_of(rig, alert)
+
+
+async def test_the_page_of_an_alert_says_who_was_told_of_it(rig: Rig) -> None:
+    """Each notice that names it stands there with its channel, its state and its error; those of others do not."""
+    stored = await rule_of(rig)
+    rule, alert = UUID(stored["rule_id"]), uuid4()
+    await opened(rig.here.store, rule, alert_id=alert, at=rig.here.clock.now())
+    [channel] = await rig.here.store.channels.find("default")
+    line = NoticeLine(1.0, NoticeEvent.FAILURE, Severity.WARNING, "job-1", "nightly", None, "a run failed", alert)
+    make = Factory(rig.here.clock.now())
+    mine = notice(make, channel, rule_id=rule, lines=[line], state=NoticeState.DEAD, error="410 Gone")
+    other = notice(make, channel, rule_id=rule, lines=[line._replace(alert_id=uuid4())])
+    browser = await rig.signed_in("ops", ("operator", "default"))
+    assert "No notice names this alert yet" in Markup((await browser.get(f"/alerts/{alert}")).text).words
+    for each in (mine, other):
+        await rig.here.store.notices.add(each)
+    page = Markup((await browser.get(f"/alerts/{alert}")).text)
+    links = [each["href"] for each in page.named("a") if each.get("href", "").startswith("/notices/")]
+    assert [f"/notices/{mine.notice_id}"] == [each.partition("?")[0] for each in links]
+    assert all(each in page.words for each in ("Who was told", "on-call", "dead", "410 Gone"))
+
+
+async def test_the_overview_names_a_job_once_however_many_alerts_it_has(rig: Rig) -> None:
+    """Two rules that see one job are one line, which leads to all alerts of the job."""
+    for subject in ("job-1", "job-1", "job-2"):
+        await alert_of(rig, subject=subject, name=f"name of {subject}")
+    browser = await rig.signed_in("ops", ("operator", "default"))
+    page = Markup((await browser.get("/")).text)
+    alerts = [each["href"] for each in page.named("a") if each.get("href", "").startswith("/alerts/")]
+    assert 2 == len(alerts)
+    assert "all 2 alerts of it" in page.words
+    assert any("subject=job-1" in each.get("href", "") for each in page.named("a"))

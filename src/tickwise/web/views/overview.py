@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -103,7 +104,7 @@ async def overview(visit: Visit) -> Response:
         "executors": live,
         "queues": queues,
         "objectives": None if objectives is None else objectives.objectives,
-        "alerts": by_severity([each for each in alerts if each.state is AlertState.OPEN]),
+        "alerts": by_subject([each for each in alerts if each.state is AlertState.OPEN]),
         "alerts_shown": LISTED,
     }
     return visit.page("overview.html", values)
@@ -141,6 +142,13 @@ def by_severity(alerts: Sequence[Alert]) -> list[Alert]:
     """The gravest first; of equal ones in the order in which they are given."""
     gravest = list(reversed(Severity))
     return sorted(alerts, key=lambda each: gravest.index(each.severity))
+
+
+def by_subject(alerts: Sequence[Alert]) -> list[tuple[Alert, int]]:
+    """Each job or other subject once, with its gravest alert and the number of its alerts; the gravest first."""
+    counts = Counter(each.subject for each in alerts)
+    gravest = {each.subject: each for each in reversed(by_severity(alerts))}
+    return [(each, counts[each.subject]) for each in by_severity(alerts) if gravest[each.subject] is each]
 
 
 async def _shown(visit: Visit, method: Any, ask: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -11,8 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from tickwise.control.notices.alerts import AlertNoteBody, AlertService, AlertSnoozeBody
 from tickwise.domain.errors import Conflict, Forbidden, Invalid, NotFound, Refused
 from tickwise.domain.model import LATEST_INSTANT
-from tickwise.domain.notices.rules import Alert, AlertState, NotificationRule
-from tickwise.ports.store.notices import AlertQuery
+from tickwise.domain.notices.rules import Alert, AlertState, Notice, NotificationRule
+from tickwise.ports.store.notices import AlertQuery, NoticeQuery
 from tickwise.web import forms
 from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
@@ -25,6 +25,8 @@ FILTERS: Final = ("state", "rule_id", "subject", "done", "decided", "how")
 MANY_DONE: Final = {"acknowledge": "acknowledged", "close": "closed"}
 """The decisions about all alerts that match, and the words for them once they are done."""
 NOT_CLOSED: Final = tuple(each for each in AlertState if each is not AlertState.CLOSED)
+NOTICES_LOOKED_AT: Final = 100
+"""Notices of a rule in which those about one alert are looked for: the page of an alert stays cheap."""
 ORDER: Final = (AlertState.OPEN, AlertState.ACKNOWLEDGED, AlertState.SNOOZED, AlertState.CLOSED)
 """Open ones first."""
 LENGTHS: Final = {"30m": "30 minutes", "1h": "1 hour", "4h": "4 hours", "1d": "1 day"}
@@ -78,8 +80,24 @@ async def _list(visit: Visit, *, fault: Refused | None = None) -> Response:
 async def alert_page(visit: Visit) -> Response:
     """One alert."""
     alert = await visit.control.alerts.get(visit.who, visit.uuid("alert_id", "alert"))
-    values = {"alert": alert, "rule": await _rule(visit, alert), "lengths": LENGTHS, "fault": None}
+    told = await _told(visit, alert)
+    values = {
+        "alert": alert,
+        "rule": await _rule(visit, alert),
+        "told": told,
+        "names": await visit.control.notices.channel_names(visit.who, told),
+        "looked_at": NOTICES_LOOKED_AT,
+        "lengths": LENGTHS,
+        "fault": None,
+    }
     return visit.page("alert.html", values)
+
+
+async def _told(visit: Visit, alert: Alert) -> Sequence[Notice]:
+    """The notices that name this alert, the newest first, among the newest `NOTICES_LOOKED_AT` of its rule."""
+    query = NoticeQuery(namespace=visit.who.namespace, rule_id=alert.rule_id, limit=NOTICES_LOOKED_AT)
+    notices = await visit.control.notices.page(visit.who, query)
+    return [each for each in notices if any(line.alert_id == alert.alert_id for line in each.lines)]
 
 
 async def acknowledge(visit: Visit) -> Response:
