@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import itertools
 import json
 import random
+import shlex
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -180,3 +182,15 @@ def test_masking_is_that_of_all_occurrences_at_once(values: list[str], output: s
     places = sorted({0, len(content), *(min(cut, len(content)) for cut in cuts)})
     pieces = [content[begin:end] for begin, end in itertools.pairwise(places)]
     assert expected == streamed(forms, pieces)
+
+
+@pytest.mark.parametrize("value", ["pä$$wörd/\"x'&<z>", "it's-a-s3cret", 'say "please" & wait', "a<b>c-1234"])
+def test_a_value_is_found_as_shells_pages_and_bytes_of_python_write_it(value: str) -> None:
+    """What `set -x`, `shlex.quote`, `html.escape` and `repr` of bytes leave of it in a log: accidents of debugging."""
+    trace = value.replace("'", "'\\''")
+    html_texts = [html.escape(value), html.escape(value).replace("&#x27;", "&#39;"), html.escape(value, quote=False)]
+    for form in (trace, shlex.quote(value), repr(value.encode()), repr(value.encode() + b"\"'"), *html_texts):
+        masked = ValueForms([value.encode()]).masked(f"before {form} behind".encode()).decode()
+        rest = masked.removeprefix("before ").removesuffix(" behind")
+        assert rest.count("***") == 1, form
+        assert set(rest) <= set("*'\"\\b"), form

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,8 +18,11 @@ from tickwise.adapters.secrets.sealing import EnvelopeSealing
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.config import Settings, load
 from tickwise.domain.errors import Misconfigured
+from tickwise.ports.identity.factors import FactorKind, NewFactor, seed_context
 from tickwise.ports.sealing import COMMAND_KEY_ID, SealedParts
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, secret_context
+from tickwise.testing.contracts.store.people.users import new_user
+from tickwise.testing.factories import Factory
 from tickwise.wiring.secret_keys.secrets_check import check_sealing, secret_findings
 from tickwise.wiring.secret_keys.secrets_key import make_key_of_up, make_sealer, new_key
 
@@ -172,3 +176,20 @@ async def test_the_doctor_tells_how_many_secrets_are_under_which_key(tmp_path: P
     assert ("error", True) == (lost[0], "default/a" in lost[1])
     [wrong] = await told(store, Settings(data_dir=tmp_path, secrets_key=("abcdefgh",)))
     assert "error" == wrong[0]
+
+
+async def test_the_doctor_counts_seeds_that_a_change_of_the_key_left_behind(tmp_path: Path) -> None:
+    """Those under an earlier key with the command that mends it, those that are lost with what is left to do."""
+    store = MemoryStore(CLOCK)
+    user = await store.users.add(new_user(Factory(CLOCK.now()), "ada"))
+    for number, key in enumerate((FIRST, NEXT)):
+        factor_id = UUID(int=number + 2)
+        sealed = await EnvelopeSealing([LocalKey(key)], CLOCK).seal(b"SEED", seed_context(factor_id))
+        await store.factors.add(
+            NewFactor(factor_id=factor_id, user_id=user.user_id, kind=FactorKind.TOTP, name="app", secret=sealed)
+        )
+        assert await store.factors.confirm(user.user_id, factor_id, number + 1)
+    [_, earlier] = await told(store, Settings(data_dir=tmp_path, secrets_key=(NEXT.hex(), FIRST.hex())))
+    assert ("warning", "the seeds of 1 second factors are not sealed by the newest key") == earlier
+    [_, lost] = await told(store, Settings(data_dir=tmp_path, secrets_key=(NEXT.hex(),)))
+    assert ("error", "the seeds of 1 second factors do not open, so their codes do not work") == lost

@@ -21,7 +21,7 @@ from tickwise.control.factors import codes, passkeys
 from tickwise.control.factors.pace import CodePace
 from tickwise.control.factors.passkeys import CHALLENGE_BYTES, Options, PasskeyPlace, PasskeyRefused
 from tickwise.control.factors.recovery import new_codes, recovery_digest
-from tickwise.control.factors.steps import ENROLMENT_SECONDS, SECRET_BYTES, SecondSteps, context_of, digest_of
+from tickwise.control.factors.steps import ENROLMENT_SECONDS, SECRET_BYTES, SecondSteps, digest_of
 from tickwise.control.texts import LINE_CHARACTERS_MAX, clean_name
 from tickwise.domain.accounts.second_factor import FactorPolicy
 from tickwise.domain.audit import AuditAction, AuditEntry, Source, document
@@ -29,7 +29,15 @@ from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Forbidden, Invalid, NotFound, SealingUnavailable
 from tickwise.domain.model import time_id
 from tickwise.ports.identity.browser_sessions import BrowserSessionStore
-from tickwise.ports.identity.factors import FactorKind, FactorStepStore, FactorStore, NewFactor, NewStep, StepPurpose
+from tickwise.ports.identity.factors import (
+    FactorKind,
+    FactorStepStore,
+    FactorStore,
+    NewFactor,
+    NewStep,
+    StepPurpose,
+    seed_context,
+)
 from tickwise.ports.identity.sessions import SessionStore
 from tickwise.ports.identity.users import UserRow
 from tickwise.ports.signals import Topic
@@ -114,7 +122,7 @@ class Enrolments:
         if sealer is None:
             raise SealingUnavailable("this process keeps no seeds of apps: it has no key for secrets")
         factor_id, seed = self._identifier(), codes.new_seed(self._context.clock)
-        sealed = await sealer.seal(seed.encode(), context_of(factor_id))
+        sealed = await sealer.seal(seed.encode(), seed_context(factor_id))
         factor = NewFactor(
             factor_id=factor_id,
             user_id=row.user_id,

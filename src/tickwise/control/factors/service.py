@@ -178,7 +178,7 @@ class FactorService:
     @requires_none("it is about the caller")
     async def reset_note(self, who: Principal) -> FactorReset | None:
         """The reset by an administrator that the caller was not told of; it is told now."""
-        return None if who.user_id is None else await self._factors.reset_note(who.user_id, seen=True)
+        return None if who.user_id is None else await self._stored_steps.reset_note(who.user_id, seen=True)
 
     async def _one(self, user_id: UUID, factor_id: UUID) -> Factor:
         found = (each for each in await self._factors.of(user_id) if each.factor_id == factor_id and each.confirmed)

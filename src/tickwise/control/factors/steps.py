@@ -55,6 +55,7 @@ from tickwise.ports.identity.factors import (
     Shown,
     StepPurpose,
     grows,
+    seed_context,
 )
 from tickwise.ports.identity.users import UserRow, UserStore
 from tickwise.ports.sealing import key_id_of
@@ -76,11 +77,6 @@ class PasskeyChallenge(NamedTuple):
 
     secret: str
     options: Options
-
-
-def context_of(factor_id: object) -> str:
-    """The context in which the seed of a factor is sealed."""
-    return f"second-factor/{factor_id}"
 
 
 class SecondSteps:
@@ -245,7 +241,7 @@ class SecondSteps:
         if sealer is None:
             return None
         try:
-            return (await sealer.open(factor.secret, context_of(factor.factor_id))).decode()
+            return (await sealer.open(factor.secret, seed_context(factor.factor_id))).decode()
         except NotOpened as failure:
             logger.warning("second_factor_not_opened", factor_id=str(factor.factor_id), reason=failure.detail)
             return None
@@ -260,7 +256,7 @@ class SecondSteps:
             with contextlib.suppress(TickwiseError):
                 seed = await self.seed_of(factor)
                 if seed is not None:
-                    sealed = await sealer.seal(seed.encode(), context_of(factor.factor_id))
+                    sealed = await sealer.seal(seed.encode(), seed_context(factor.factor_id))
                     await self._factors.reseal(factor.factor_id, factor.secret, sealed)
 
     async def _signed(

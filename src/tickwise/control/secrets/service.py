@@ -28,7 +28,8 @@ from tickwise.domain.model import Principal
 from tickwise.domain.permissions import Permission
 from tickwise.domain.secrets.output_masking import maskable
 from tickwise.domain.secrets.references import clean_secret_name
-from tickwise.ports.sealing import EnvelopeSealer, key_text
+from tickwise.ports.identity.factors import seed_context
+from tickwise.ports.sealing import EnvelopeSealer, key_id_of, key_text
 from tickwise.ports.store.secrets import (
     NewSecret,
     Rewrapped,
@@ -202,9 +203,9 @@ class SecretService:
     @requires(Permission.SECRETS_WRITE)
     async def rewrap(self, who: Principal, after: SecretPlace | None, *, again: bool = False) -> RewrapStep:
         """Wrap the data keys of the next secrets by the newest key, of all namespaces; behind the last, seal the
-        secrets of channels by it. Those that are under it already are passed over unless `again`. What is done is done:
-        a rotation that ends at any point goes on with the next call. Raises `Forbidden`, `SealingKeyUnset`,
-        `SealingUnavailable`."""
+        secrets of channels and the seeds of second factors by it. Those that are under it already are passed over
+        unless `again`. What is done is done: a rotation that ends at any point goes on with the next call. Raises
+        `Forbidden`, `SealingKeyUnset`, `SealingUnavailable`."""
         _check_installation(who)
         sealer = self._sealer
         if sealer.newest is None:
@@ -226,7 +227,8 @@ class SecretService:
         if len(found) > REWRAP_PAGE:
             return RewrapStep(rewrapped, failed, found[REWRAP_PAGE - 1].place)
         resealed, closed = await self._reseal_channels(sealer, again=again)
-        return RewrapStep(rewrapped + resealed, failed + closed, None)
+        seeds, shut = await self._reseal_seeds(sealer, again=again)
+        return RewrapStep(rewrapped + resealed + seeds, failed + closed + shut, None)
 
     # ------------------------------------------------------------------------------------------ parts
 
@@ -249,6 +251,24 @@ class SecretService:
                 sealed = await sealed_secrets(plain, channel.channel_id, sealer)
                 count += await channels.reseal(channel.channel_id, kept, sealed)
             after = found[-1].channel.channel_id
+        return count, failed
+
+    async def _reseal_seeds(self, sealer: EnvelopeSealer, *, again: bool) -> tuple[int, list[tuple[SecretPlace, str]]]:
+        """Seal the seeds of second factors by the newest key. The number of seeds; those that do not open."""
+        factors, count, after = self._context.store.factors, 0, None
+        failed: list[tuple[SecretPlace, str]] = []
+        while found := await factors.seeds(after, REWRAP_PAGE):
+            for each in found:
+                if not again and key_id_of(each.secret) == sealer.newest:
+                    continue
+                try:
+                    plain = await sealer.open(each.secret, seed_context(each.factor_id))
+                except NotOpened as lost:
+                    failed.append((SecretPlace(INSTALLATION, f"second factor of {each.user_id}"), lost.detail))
+                    continue
+                sealed = await sealer.seal(plain, seed_context(each.factor_id))
+                count += await factors.reseal(each.factor_id, each.secret, sealed)
+            after = found[-1].factor_id
         return count, failed
 
     @property

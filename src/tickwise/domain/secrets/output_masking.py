@@ -3,9 +3,9 @@
     bytes of the task ──feed──► all that is decided, each value as `***`        held back: the end of the output, as
                       ──end───► the rest                                        long as it may be the start of a value
 
-A value is found as it is, in each alignment of base64, quoted for addresses, escaped as JSON and as Python write it,
-and line by line. What a task changes in any other way (reversed, encrypted, cut into pieces) is not found: masking is
-against accidents, not against a task that wants to tell.
+A value is found as it is, in each alignment of base64, quoted for addresses, escaped as JSON, Python, HTML and shells
+write it, and line by line. What a task changes in any other way (reversed, encrypted, cut into pieces) is not found:
+masking is against accidents, not against a task that wants to tell.
 
 Invariants: the masked output does not depend on where the output was cut into pieces; at most `HEAD_BYTES` of it are
 held back; a value that would mask half of all outputs (`maskable`) is not masked.
@@ -14,6 +14,7 @@ held back; a value that would mask half of all outputs (`maskable`) is not maske
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections import Counter, defaultdict
@@ -131,11 +132,17 @@ def _escaped(plain: bytes) -> Iterator[bytes]:
     for form in (quote(plain, safe=""), quote(plain), quote_plus(plain)):
         yield form.encode()
         yield _lower_hex(form).encode()
+    # Python chooses the quotes by what is between them, and a longer text may have both.
+    yield from (form.encode() for form in (repr(plain)[2:-1], repr(plain + b"\"'")[2:-4]))
+    for quoted in (b"'\\''", b"'\"'\"'"):  # as `set -x` of shells, and as `shlex.quote`, write a quote within quotes
+        yield plain.replace(b"'", quoted)
     try:
         text = plain.decode()
     except UnicodeDecodeError:
-        yield repr(plain)[2:-1].encode()
         return
+    yield html.escape(text).encode()
+    yield html.escape(text).replace("&#x27;", "&#39;").encode()
+    yield html.escape(text, quote=False).encode()
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
     yield json.dumps(text)[1:-1].replace("/", "\\/").encode()

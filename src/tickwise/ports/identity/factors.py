@@ -170,6 +170,11 @@ def enrolment_over() -> Conflict:
     return Conflict("this sign-in has ended: sign in again", code="enrolment_over")
 
 
+def seed_context(factor_id: UUID) -> str:
+    """The context in which the seed of a factor is sealed."""
+    return f"second-factor/{factor_id}"
+
+
 def grows(before: int, after: int) -> bool:
     """Check whether a counter may follow another one. Passkeys that are copied between devices on purpose have no
     counter: theirs is 0 for ever."""
@@ -217,16 +222,17 @@ class FactorStore(Protocol):
         ...
 
     async def reset(self, user_id: UUID, by: str, *, audit: AuditEntry | None = None) -> int:
-        """Forget all factors, recovery codes and open steps of a person, and note who did it, for `reset_note`. The
-        number of the factors; `audit` is written if there were any."""
+        """Forget all factors, recovery codes and open steps of a person, and note who did it, for
+        `FactorStepStore.reset_note`. The number of the factors; `audit` is written if there were any."""
         ...
 
-    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
-        """The reset that the person was not told of yet. With `seen`, it is told now."""
+    async def seeds(self, after: UUID | None, limit: int) -> Sequence[Factor]:
+        """The factors with codes of all people by id, those behind `after`: for a rotation of the key that seals their
+        seeds. Also those that are not confirmed."""
         ...
 
-    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
-        """Keep the same seed under another key, if it is still `before`."""
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> bool:
+        """Keep the same seed under another key, if it is still `before`. False: it is not."""
         ...
 
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
@@ -235,7 +241,8 @@ class FactorStore(Protocol):
 
 
 class FactorStepStore(Protocol):
-    """Steps that wait for a second factor, and recovery codes. All methods may be called again after an `InDoubt`."""
+    """Steps that wait for a second factor, recovery codes, and notes of resets. All methods may be called again after
+    an `InDoubt`."""
 
     async def put_recovery(self, user_id: UUID, digests: Sequence[bytes], *, audit: AuditEntry | None = None) -> None:
         """Keep these codes in place of all of before. The same again changes nothing."""
@@ -243,6 +250,10 @@ class FactorStepStore(Protocol):
 
     async def recovery(self, user_id: UUID) -> RecoveryCodes:
         """The recovery codes of a person, in numbers."""
+        ...
+
+    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
+        """The reset that the person was not told of yet. With `seen`, it is told now."""
         ...
 
     async def begin(self, step: NewStep) -> None:

@@ -17,13 +17,13 @@ from tickwise.documents.channel_secrets import sealed_under
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Misconfigured, SealingKeyUnset, SealingUnavailable, TickwiseError
 from tickwise.ports.clock import Clock
-from tickwise.ports.sealing import EnvelopeSealer, key_text
+from tickwise.ports.sealing import EnvelopeSealer, key_id_of, key_text
 from tickwise.ports.store import Store
 from tickwise.ports.store.secrets import NewSecret, SecretPlace, SecretQuery, secret_context
 from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.secret_keys.secrets_key import make_sealer
 
-CHANNELS_AT_ONCE: Final = 100
+SEALED_AT_ONCE: Final = 100
 NAMED_MOST: Final = 5
 _BY: Final = "tickwise"
 
@@ -91,6 +91,8 @@ async def secret_findings(settings: Settings, store: Store, clock: Clock) -> Asy
         yield DoctorFinding("secrets", "warning", f"{text}, an earlier key", "tickwise secrets rewrap")
     async for finding in _channels(store, sealer):
         yield finding
+    async for finding in _seeds(store, sealer):
+        yield finding
     lost = await store.secrets.find(SecretQuery(namespace=None, not_under=sealer.known, limit=NAMED_MOST + 1))
     if lost:
         names = ", ".join(f"{row.namespace}/{row.name}" for row in lost[:NAMED_MOST])
@@ -105,7 +107,7 @@ async def secret_findings(settings: Settings, store: Store, clock: Clock) -> Asy
 async def _channels(store: Store, sealer: EnvelopeSealer) -> AsyncIterator[DoctorFinding]:
     """Channels whose secrets are not sealed by the newest key, or do not open."""
     earlier, lost, after = 0, list[str](), None
-    while found := await store.channels.all_secrets(after, CHANNELS_AT_ONCE):
+    while found := await store.channels.all_secrets(after, SEALED_AT_ONCE):
         for channel, kept in found:
             under = sealed_under(kept)
             if under is not None and under not in sealer.known:
@@ -122,4 +124,24 @@ async def _channels(store: Store, sealer: EnvelopeSealer) -> AsyncIterator[Docto
         yield DoctorFinding(
             "secrets", "error", f"those of {len(lost)} channels do not open: {', '.join(lost[:NAMED_MOST])}",
             "set their key again behind the others, or make these channels again",
+        )  # fmt: skip
+
+
+async def _seeds(store: Store, sealer: EnvelopeSealer) -> AsyncIterator[DoctorFinding]:
+    """Seeds of second factors that are not sealed by the newest key, or do not open."""
+    earlier, lost, after = 0, 0, None
+    while found := await store.factors.seeds(after, SEALED_AT_ONCE):
+        under = [key_id_of(each.secret) for each in found]
+        lost += sum(each not in sealer.known for each in under)
+        earlier += sum(each in sealer.known and each != sealer.newest for each in under)
+        after = found[-1].factor_id
+    if earlier:
+        yield DoctorFinding(
+            "secrets", "warning", f"the seeds of {earlier} second factors are not sealed by the newest key",
+            "tickwise secrets rewrap",
+        )  # fmt: skip
+    if lost:
+        yield DoctorFinding(
+            "secrets", "error", f"the seeds of {lost} second factors do not open, so their codes do not work",
+            "set their key again behind the others, or reset these people: tickwise users reset-second-factors NAME",
         )  # fmt: skip

@@ -172,6 +172,8 @@ def keys(session: Session) -> None:
 def rewrap(session: Session, again: bool) -> None:
     """Encrypt the data keys of all secrets by the newest key of the installation.
 
+    Then what channels keep secret, and the seeds of second factors.
+
     Afterwards, earlier keys are needed no more. It can be ended at any point, and begun again.
 
     For administrators of the installation.

@@ -146,14 +146,20 @@ class Factors(_FactorDuty):
             self._state.audit.write(audit)
         return len(gone)
 
-    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
-        resets = self._kept.resets
-        return resets.pop(user_id, None) if seen else resets.get(user_id)
+    async def seeds(self, after: UUID | None, limit: int) -> Sequence[Factor]:
+        found = [
+            each
+            for factor_id, each in self._kept.factors.items()
+            if each.kind is FactorKind.TOTP and (after is None or factor_id > after)
+        ]
+        return sorted(found, key=lambda each: each.factor_id)[:limit]
 
-    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> bool:
         found = self._kept.factors.get(factor_id)
-        if found is not None and found.secret == before:
-            self._kept.factors[factor_id] = replace(found, secret=after)
+        if found is None or found.secret != before:
+            return False
+        self._kept.factors[factor_id] = replace(found, secret=after)
+        return True
 
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
         found = self._kept.factors.get(factor_id)
@@ -193,6 +199,10 @@ class FactorSteps(_FactorDuty):
         codes = self._kept.recovery.get(user_id, {}).values()
         left = sum(each.use_id is None for each in codes)
         return RecoveryCodes(left, max((each.made_at for each in codes), default=None))
+
+    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
+        resets = self._kept.resets
+        return resets.pop(user_id, None) if seen else resets.get(user_id)
 
     async def begin(self, step: NewStep) -> None:
         steps, now = self._kept.steps, self._state.now()

@@ -132,17 +132,16 @@ class Factors(Part):
                 await write_audit(connection, audit)
         return gone
 
-    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
+    async def seeds(self, after: UUID | None, limit: int) -> Sequence[Factor]:
         """See the port."""
-        async with self._links.pooled(writes=seen) as connection:
-            name = "factor_reset_seen" if seen else "factor_reset_found"
-            row = await connection.fetchrow(statement(name), user_id)
-        return None if row is None else FactorReset(row["at"], row["by"])
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("factor_seeds"), after, limit)
+        return [_factor(row) for row in rows]
 
-    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> None:
+    async def reseal(self, factor_id: UUID, before: bytes, after: bytes) -> bool:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            await connection.execute(statement("factor_reseal"), factor_id, before, after)
+            return await connection.fetchval(statement("factor_reseal"), factor_id, before, after) is not None
 
     async def suspect(self, factor_id: UUID, *, audit: AuditEntry | None = None) -> None:
         """See the port."""
@@ -168,6 +167,13 @@ class FactorSteps(Part):
         async with self._links.pooled(writes=False) as connection:
             row = await connection.fetchrow(statement("recovery_found"), user_id)
         return RecoveryCodes(row["left"], row["made_at"])
+
+    async def reset_note(self, user_id: UUID, *, seen: bool) -> FactorReset | None:
+        """See the port."""
+        async with self._links.pooled(writes=seen) as connection:
+            name = "factor_reset_seen" if seen else "factor_reset_found"
+            row = await connection.fetchrow(statement(name), user_id)
+        return None if row is None else FactorReset(row["at"], row["by"])
 
     async def begin(self, step: NewStep) -> None:
         """See the port."""

@@ -72,7 +72,15 @@ DELETE FROM tickwise.factor_resets WHERE user_id = $1 RETURNING date_part('epoch
 
 -- name: factor_reseal
 -- Keep the seed of the factor $1 as $3, if it is $2.
-UPDATE tickwise.factors SET secret = $3 WHERE factor_id = $1 AND secret = $2
+UPDATE tickwise.factors SET secret = $3 WHERE factor_id = $1 AND secret = $2 RETURNING factor_id
+
+-- name: factor_seeds
+-- The factors with codes behind the id $1 (NULL: from the first), at most $2.
+SELECT factor_id, user_id, kind, name, secret, counter, credential_id, place, confirmed, password_limit::text AS password_limit,
+       date_part('epoch', created) AS created_at, date_part('epoch', used) AS used_at, date_part('epoch', suspected) AS suspected_at
+FROM tickwise.factors
+WHERE kind = 'totp' AND ($1::uuid IS NULL OR factor_id > $1)
+ORDER BY factor_id LIMIT $2
 
 -- name: factor_suspect
 -- The counter of the passkey $1 fell.

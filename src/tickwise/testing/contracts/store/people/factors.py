@@ -181,9 +181,26 @@ class SecondFactorsContract(StoreContract):
         user = await self.person(store, make)
         codes = new_codes(make, user.user_id)
         await store.factors.add(codes)
-        await store.factors.reseal(codes.factor_id, b"other", b"wrong")
-        await store.factors.reseal(codes.factor_id, b"sealed", b"anew")
+        assert not await store.factors.reseal(codes.factor_id, b"other", b"wrong")
+        assert await store.factors.reseal(codes.factor_id, b"sealed", b"anew")
         assert [b"anew"] == [each.secret for each in await store.factors.of(user.user_id)]
+
+    async def test_the_seeds_of_all_people_are_read_page_by_page(self, store: Store, make: Factory) -> None:
+        """By id, for a rotation of their key: confirmed or not, and no passkey."""
+        seeds = []
+        for number in range(3):
+            user = await self.person(store, make)
+            codes = new_codes(make, user.user_id, secret=b"seed %d" % number)
+            await store.factors.add(codes)
+            await store.factors.confirm(user.user_id, codes.factor_id, 1)
+            await store.factors.add(new_passkey(make, user.user_id, number))
+            seeds.append((codes.factor_id, codes.secret))
+        found, after = [], None
+        while page := await store.factors.seeds(after, 2):
+            assert len(page) <= 2
+            found += [(each.factor_id, each.secret) for each in page]
+            after = page[-1].factor_id
+        assert sorted(seeds) == found
 
     async def test_recovery_codes_go_with_the_last_factor(self, store: Store, make: Factory) -> None:
         """And not before."""
@@ -217,7 +234,7 @@ class SecondFactorsContract(StoreContract):
         assert 1 == len(await store.factors.of(other.user_id))
         assert 1 == await self.used(store, AuditAction.FACTORS_RESET)
         for seen, expected in ((False, "Root"), (True, "Root"), (True, None), (False, None)):
-            note = await store.factors.reset_note(one.user_id, seen=seen)
+            note = await store.factor_steps.reset_note(one.user_id, seen=seen)
             assert expected == (None if note is None else note.by)
 
     async def test_a_step_waits_for_a_time_and_for_one_purpose(self, store: Store, make: Factory) -> None:
