@@ -87,7 +87,7 @@ test-containers: setup  ## tasks in containers, every suite, on a Docker Engine 
 
 test-kubernetes: setup  ## tasks in pods, on a control plane that Go builds once in ten minutes (TESTS=path for a part)
 	$(BIN)/python -m tests.services.kubernetes_programs
-	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/conformance/test_cluster_pods.py tests/integration/test_cluster_*.py)
+	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/conformance/test_cluster_pods.py tests/integration/test_cluster_*.py tests/deploy/test_cluster_*.py)
 
 test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
 	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)

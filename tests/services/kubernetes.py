@@ -99,10 +99,18 @@ class Kubernetes(Server):
 
     name = "kubernetes"
 
-    def __init__(self, folder: Path | None = None, *, port: int | None = None, seconds_of_history: int = 300) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        port: int | None = None,
+        seconds_of_history: int = 300,
+        controllers: str = CONTROLLERS,
+    ) -> None:
         """`seconds_of_history`: how often etcd forgets old versions, so that a watch from one is answered 410."""
         super().__init__(folder, port=port)
         self.token = TOKEN
+        self._controllers = controllers
         self._history = seconds_of_history
         self._etcd = Etcd()
         self._others: list[Controller] = []
@@ -148,7 +156,7 @@ class Kubernetes(Server):
         await super().start()
         if not self._others:
             config = self.config
-            options = [f"--service-account-private-key-file={self.folder}/sa.key", f"--controllers={CONTROLLERS}"]
+            options = [f"--service-account-private-key-file={self.folder}/sa.key", f"--controllers={self._controllers}"]
             self._others = [
                 Controller("kube-controller-manager", config, options),
                 Controller("kube-scheduler", config, []),

@@ -125,3 +125,26 @@ The folder that TICKWISE_CONFIG_LOCATION names: settings for all, the secrets of
 30
 {{- end -}}
 {{- end -}}
+
+{{/* The namespaces of Kubernetes that pods of tasks run in, as a list, of the `pods` of a pool. */}}
+{{- define "tickwise.podNamespaces" -}}
+{{- $found := list -}}
+{{- range $place := values (get . "namespaces" | default dict) }}{{ $found = append $found (first (splitList "/" $place)) }}{{ end -}}
+{{- $found | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* The same as the setting `kubernetes_namespaces`: acme=acme-jobs/runner,*=batch */}}
+{{- define "tickwise.podPlaces" -}}
+{{- $rules := list -}}
+{{- range $whose, $place := get . "namespaces" }}{{ $rules = append $rules (printf "%s=%s" $whose $place) }}{{ end -}}
+{{- join "," $rules -}}
+{{- end -}}
+
+{{/* The service account of a pool of executors: (dict "root" $ "pool" its name "pods" its `pods`). One of its own where it asks the cluster for pods. */}}
+{{- define "tickwise.poolAccount" -}}
+{{- if get (.pods | default dict) "enabled" -}}
+{{ get .pods "serviceAccount" | default (printf "%s-executor-%s" (include "tickwise.name" .root) .pool) }}
+{{- else -}}
+{{ include "tickwise.serviceAccount" .root }}
+{{- end -}}
+{{- end -}}

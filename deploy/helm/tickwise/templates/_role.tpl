@@ -8,6 +8,9 @@ One role as a Deployment with its PodDisruptionBudget.
 {{- $name := printf "%s-%s" (include "tickwise.name" $root) .name -}}
 {{- $sandbox := and .drains (get .role "sandbox" | default dict) -}}
 {{- if not (get ($sandbox | default dict) "enabled") }}{{ $sandbox = dict }}{{ end -}}
+{{- $pods := dict -}}
+{{- if .drains }}{{ $pods = get .role "pods" | default dict }}{{ end -}}
+{{- if not (get $pods "enabled") }}{{ $pods = dict }}{{ end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -37,12 +40,16 @@ spec:
         # Settings are read once, at the start: other settings are other pods.
         checksum/settings: {{ include "tickwise.toml" $root.Values.settings | sha256sum }}
         checksum/secrets: {{ include "tickwise.roleSecrets" (dict "root" $root "role" $kind) | sha256sum }}
+        {{- with get $pods "template" }}
+        checksum/pod-template: {{ toYaml . | sha256sum }}
+        {{- end }}
         {{- with .role.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      serviceAccountName: {{ include "tickwise.serviceAccount" $root }}
-      automountServiceAccountToken: false
+      serviceAccountName: {{ include "tickwise.poolAccount" (dict "root" $root "pool" (trimPrefix "executor-" .name) "pods" $pods) | trim }}
+      # A token of the cluster only where it is used.
+      automountServiceAccountToken: {{ if $pods }}true{{ else }}false{{ end }}
       enableServiceLinks: false
       {{- with $root.Values.image.pullSecrets }}
       imagePullSecrets:
@@ -88,6 +95,13 @@ spec:
             # It does not start on a node that gives no sandbox, and says why.
             - {name: TICKWISE_ISOLATION, value: sandbox}
             {{- end }}
+            {{- if $pods }}
+            - {name: TICKWISE_CONTAINER_ENGINE, value: "kubernetes://"}
+            - {name: TICKWISE_KUBERNETES_NAMESPACES, value: {{ include "tickwise.podPlaces" $pods | quote }}}
+            {{- if get $pods "template" }}
+            - {name: TICKWISE_KUBERNETES_POD_TEMPLATE, value: /etc/tickwise-pods/pod-template.yaml}
+            {{- end }}
+            {{- end }}
             {{- with .role.environment }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -130,6 +144,9 @@ spec:
             {{- if and .auth $root.Values.tokenKey.secret }}
             - {name: token, mountPath: /etc/tickwise-token, readOnly: true}
             {{- end }}
+            {{- if get $pods "template" }}
+            - {name: pod-template, mountPath: /etc/tickwise-pods, readOnly: true}
+            {{- end }}
             - {name: tmp, mountPath: /tmp}
             - {name: data, mountPath: /data}
             {{- if not $root.Values.blobs.url }}
@@ -147,6 +164,10 @@ spec:
             secretName: {{ $root.Values.tokenKey.secret }}
             defaultMode: 0440
             items: [{key: token.key, path: token.key}]
+        {{- end }}
+        {{- if get $pods "template" }}
+        - name: pod-template
+          configMap: {name: {{ $name }}}
         {{- end }}
         - name: tmp
           emptyDir: {sizeLimit: 256Mi}
