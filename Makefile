@@ -42,7 +42,7 @@ IMAGE   ?= tickwise:$(VERSION)
 BASE    ?=
 CHECKS  ?=
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header --no-emit-package tickwise-sdk $(if $(UPGRADE),--upgrade)
+	--no-emit-index-url --no-header --no-emit-package tickwise-sdk --constraint requirements/constraints.in $(if $(UPGRADE),--upgrade)
 AT := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 UP_OPTIONS := $(if $(PORT),--port $(PORT)) $(AT)
 

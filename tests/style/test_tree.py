@@ -233,3 +233,9 @@ def test_the_tree_of_the_architecture_exists() -> None:
     assert set() == {place for place in drawn if not (tree.ROOT / place).exists()}
     packages = {place.split("/")[2] for place in tree.python_files("src/tickwise") if place.count("/") >= 3}
     assert set() == {f"src/tickwise/{package}" for package in packages} - drawn
+
+
+def test_an_installation_has_no_constraint_beside_its_lock() -> None:
+    """uv applies those of the project file to a lock with hashes too, and refuses it: each set-up fell back to pip."""
+    project = tomllib.loads((tree.ROOT / "pyproject.toml").read_text())
+    assert "constraint-dependencies" not in project["tool"].get("uv", {})
