@@ -211,7 +211,7 @@ def _mounts(release: Release) -> bool:
 
 
 async def test_the_role_of_a_pool_is_enough_and_no_more(release: Release, tmp_path: Path) -> None:
-    """With the token of its service account alone an executor runs a task, without network and under the restricted
+    """With the token of its service account alone an executor runs a task of a job without network under the restricted
     profile, and stops one. The API server lets the account do these things in this namespace, and nothing elsewhere."""
     await release.change("install", values=PODS)
     account = "tickwise-executor-default"
