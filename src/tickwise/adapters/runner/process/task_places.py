@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tickwise.adapters.runner.process.task_users import TaskUser, can_do, can_enter
+from tickwise.adapters.runner.process.task_users import TaskUser, can_do, can_enter, enterable
 from tickwise.domain.errors import Misconfigured
 
 OUTSIDE: Final = Path("/var/lib/tickwise")
@@ -130,8 +130,8 @@ def give_folder(folder: Path, uid: int, gid: int) -> None:
 def path_for(user: TaskUser, path: str) -> str:
     """The folders of this `PATH` that the user can search. Relative ones are left out: a task has a folder of its own.
     Blocking."""
-    folders = [folder for folder in path.split(":") if folder.startswith("/") and can_enter(user, Path(folder))]
-    return ":".join(folders) or STANDARD_PATH
+    folders = [folder for folder in path.split(":") if folder.startswith("/")]
+    return ":".join(enterable(user, folders)) or STANDARD_PATH
 
 
 # ---------------------------------------------------------------------------------------- the interpreter

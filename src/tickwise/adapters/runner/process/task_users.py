@@ -194,6 +194,27 @@ def can_enter(user: TaskUser, folder: Path) -> bool:
     return can_do(user, [SHELL, "-c", 'cd "$1"', "sh", folder])
 
 
+def enterable(user: TaskUser, folders: Sequence[str]) -> list[str]:
+    """Those of the absolute paths that the user can enter, in their order. One process tries them all: each process of
+    another user is a whole fork of this one, 20 ms where it has a gigabyte. Blocking."""
+    try:
+        done = subprocess.run(
+            [SHELL, "-c", 'for each; do (cd "$each") && printf 1 || printf 0; done', "sh", *folders],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            timeout=TRIAL_SECONDS,
+            check=False,
+            start_new_session=True,
+            **user.arguments(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [folder for folder, answer in zip(folders, done.stdout, strict=False) if answer == ord("1")]
+
+
 def _is_own(said: str, own: int) -> bool:
     try:
         return _uid(said) == own
