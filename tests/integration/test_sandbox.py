@@ -644,3 +644,10 @@ def test_the_confinement_of_the_tests_is_a_sandbox() -> None:
     """Or they would all pass outside."""
     assert Isolation.SANDBOX is SANDBOX.isolation
     assert json.dumps(SANDBOX.isolation) == '"sandbox"'
+
+
+async def test_when_memory_is_over_a_task_in_a_sandbox_goes_before_its_executor(shop: SandboxShop) -> None:
+    """From its first instruction on, in a sandbox of its own as in a prepared one."""
+    source = "print(open('/proc/self/oom_score_adj').read(), end='')"
+    for limits in (TaskLimits(OUTPUT), TaskLimits(OUTPUT, processes=50)):
+        assert ["500\n"] * 4 == [(await shop.python(source, limits=limits))[1] for _ in range(4)]

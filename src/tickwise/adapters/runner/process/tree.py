@@ -9,7 +9,8 @@ A task's processes are found in six ways. No single one is enough, and no ordina
                  has not used since Linux 2.4 (`RLIMIT_LOCKS`); forks, sessions and cleared environments keep it
     cgroup       a control group, for a task whose limits need one: nobody leaves it without the right to
     groups       two groups of users that only this task is in, where it runs as another user (`task_groups`): nothing
-                 but a right of root's takes them away, so no program of a task sheds these
+                 but a right of root's takes them away, so no program of a task sheds these, and none of another task
+                 has them. Where there are groups, environment and limit say nothing, for every task can write them
 
 A shell command takes its number itself; other programs are given theirs just after their start, for nothing may come
 between fork and exec. One gap is left where tasks are the executor's own user: a program that, in the moment before,
@@ -273,9 +274,12 @@ def _descendants(known: Mapping[int, Stat], members: set[int], leader: int | Non
 
 def _is_marked(pid: int, tree: Tree) -> bool:
     name = str(pid)
-    with contextlib.suppress(OSError):
-        if tree.has_groups and credentials_of(name).groups.issuperset(groups_of(tree.number)):
-            return True
+    if tree.has_groups:
+        # They decide alone: a task of another namespace may give itself any number and any environment, and would be
+        # counted to this one's limits.
+        with contextlib.suppress(OSError):
+            return credentials_of(name).groups.issuperset(groups_of(tree.number))
+        return False
     with contextlib.suppress(OSError):
         if tree.number and (number := number_of(name)):
             return number == tree.number

@@ -20,12 +20,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwise.adapters.runner.process.sandbox.plan import SandboxPlan
+from tickwise.adapters.runner.process.tree import OOM_SCORE
 
 PROGRAM: Final = "bwrap"
 NEEDED_OPTIONS: Final = ("--args", "--disable-userns", "--size", "--perms", "--seccomp", "--remount-ro")
 """`--disable-userns` is the youngest of them: bubblewrap 0.8."""
-FIRST: Final = 'exec 9>&2 2>/dev/null; (exec "$@" 2>&9 9>&-); exit $?'
-"""Process 1. Its own words about a task that a signal ended are nobody's output."""
+FIRST: Final = (
+    f'exec 9>&2 2>/dev/null; echo {OOM_SCORE.decode()} >/proc/self/oom_score_adj; (exec "$@" 2>&9 9>&-); exit $?'
+)
+"""Process 1. Its own words about a task that a signal ended are nobody's output. It says itself that the kernel is to
+end the task before the executor: it may have begun before others said so of bubblewrap."""
 SHELL: Final = "/bin/sh"
 NAME: Final = "tickwise-task"
 OWN_PROCESSES: Final = 2
