@@ -92,6 +92,7 @@ def test_a_mail_has_recipients() -> None:
         (WEBHOOK, {"url": URL, "headers": []}, "/headers"),
         (WEBHOOK, {"url": URL, "headers": {f"h{n}": "x" for n in range(MAX_HEADERS + 1)}}, "/headers"),
         (WEBHOOK, {"url": URL, "headers": {"Webhook-Signature": "x"}}, "/headers/Webhook-Signature"),
+        (WEBHOOK, {"url": URL, "headers": {"X-Own": "a", "x-own": "b"}}, "/headers/x-own"),
         (WEBHOOK, {"url": URL, "headers": {"a/b": "x"}}, "/headers/a~1b"),
         (WEBHOOK, {"url": URL, "headers": {"X": "a\r\nb"}}, "/headers/X"),
         (WEBHOOK, {"url": URL, "headers": {"X": 1}}, "/headers/X"),

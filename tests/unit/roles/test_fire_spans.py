@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
 from tests.unit.roles.test_run_traces import PARENT, SENT, TRACE, UNRECORDED, Spans
+from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.trace_context import trace_id_of_run
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.store import NewJob
 from tickwise.ports.tracing import SpanKind
+from tickwise.roles.scheduler.fire_spans import FireSpans
 
 
 async def once(rig: Rig, **said: Any) -> NewJob:
@@ -88,3 +91,18 @@ async def test_without_tracing_a_fire_asks_for_no_name_and_no_definition() -> No
     await once(rig, traceparent=SENT)
     await drive(rig.clock, scheduler.fire_due())
     assert [{"named": False, "traced": False}] == asked
+
+
+@pytest.mark.parametrize(
+    ("ratio", "definition"),
+    [(0.0, "{}"), (1.0, f'{{"kind":"function","task":{{}},"traceparent":"{UNRECORDED}"}}')],
+    ids=["by its id", "by its caller"],
+)
+def test_for_a_fire_that_is_not_recorded_no_attribute_is_made(ratio: float, definition: str) -> None:
+    """Nothing but the definition is asked of its timer: this one has nothing else."""
+    spans = Spans()
+    fires = FireSpans(Tracer(spans, ratio, VirtualClock()))
+    fires.begin()
+    fire = SimpleNamespace(runs=[SimpleNamespace(run_id=UUID(int=1))])
+    fires.decided([cast(Any, SimpleNamespace(timer=SimpleNamespace(definition=definition), fire=fire))])
+    assert [] == spans.all

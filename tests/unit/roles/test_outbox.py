@@ -14,6 +14,7 @@ from tickwise.domain.errors import Bug, InDoubt
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, ResourceUsage, UsageByRun
+from tickwise.domain.trace_context import TraceContext, TracesByRun
 from tickwise.ports.store import Began
 from tickwise.roles.executor.held_runs import HeldRun, HeldRuns, read_body
 from tickwise.roles.executor.lease import Lease
@@ -135,3 +136,48 @@ async def test_from_an_outcome_that_could_not_be_kept_its_sequence_goes_on_as_af
     outbox.add(Outcome(RUN, 1, CODES[RunState.SUCCESS], now, now), cast(Any, place))
     await drive(clock, outbox.send())
     assert [(CODES[RunState.FAILED], "invalid", True)] == [(one.state, one.reason, one.follow) for one in store.kept]
+
+
+class Noting:
+    """A writer that notes the spans that it is given with each batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[list[UUID], TracesByRun]] = []
+
+    async def write(
+        self, _executor: int, outcomes: Sequence[Outcome], _usage: UsageByRun, traces: TracesByRun
+    ) -> Sequence[UUID]:
+        self.batches.append(([each.run_id for each in outcomes], traces))
+        return []
+
+    def count(self, outcomes: Sequence[Outcome], refused: Sequence[UUID]) -> None:
+        """Nothing is counted."""
+
+
+async def test_a_batch_takes_the_spans_of_its_own_outcomes_and_no_others() -> None:
+    """One that leaves outcomes behind, and one that takes all that wait."""
+    clock, writer, place = VirtualClock(), Noting(), Place()
+    outbox = Outbox(
+        lease=Lease(clock, 10.0, doubted=asyncio.Event()),
+        capacities=[cast(Any, place)],
+        telemetry=Silent(),
+        batch=2,
+        flush_seconds=0.0,
+        emptied=asyncio.Event(),
+        writer=cast(Any, writer),
+    )
+    now, runs = clock.now(), [UUID(int=number) for number in range(1, 5)]
+    spans = {run: TraceContext(run.int, 1, True) for run in (runs[1], runs[2])}
+    for run in runs:
+        made = Outcome(run, 1, CODES[RunState.SUCCESS], now, now)
+        outbox.trace(made, spans.get(run))
+        outbox.add(made, cast(Any, place))
+    await drive(clock, outbox.send())
+    await drive(clock, outbox.send())
+    outbox.add(Outcome(RUN, 2, CODES[RunState.SUCCESS], now, now), cast(Any, place))
+    await drive(clock, outbox.send())
+    assert [
+        (runs[:2], {runs[1]: spans[runs[1]]}),
+        (runs[2:], {runs[2]: spans[runs[2]]}),
+        ([RUN], {}),
+    ] == writer.batches

@@ -165,10 +165,14 @@ def _webhook(fields: Mapping[str, Any], random: bytes, before: Mapping[str, str]
         raise Invalid(f"`headers` must be an object with at most {MAX_HEADERS} names", pointer="/headers")
     secrets = {"url": url, SIGNING_SECRET: before.get(SIGNING_SECRET) or signing_secret(random)}
     is_same_host = shown_url(url) == shown_url(before.get("url", ""))
+    named: set[str] = set()
     for name, value in headers.items():
         pointer = "/headers/" + str(name).replace("~", "~0").replace("/", "~1")
         if not isinstance(name, str) or not _TOKEN.fullmatch(name) or name.lower() in _RESERVED_HEADERS:
             raise Invalid(f"{name!r} is no name of a header that a channel may set", pointer=pointer)
+        if name.lower() in named:
+            raise Invalid(f"the header {name} is named twice, for case makes no difference", pointer=pointer)
+        named.add(name.lower())
         kept = value
         if value == MASK:
             kept = before.get(HEADER + name) if is_same_host else None

@@ -78,9 +78,9 @@ class Outbox:
         self._under_way: list[tuple[Outcome, RunnerCapacity]] = []
         self._usage: dict[tuple[UUID, int], ResourceUsage] = {}
         """By run and token, of the outcomes above that have one. Beside them: most have none, and cost nothing more."""
-        self._traces: dict[int, TraceContext] = {}
-        """Of the outcomes above whose attempts are recorded, by their identity as objects: one of a batch is recorded
-        as a rule, and a look by run and token took ten times as long for all the others."""
+        self._traces: dict[int, tuple[Outcome, TraceContext]] = {}
+        """The outcomes above whose attempts are recorded, by their identity as objects: a few of a batch are recorded,
+        and a look by run and token took ten times as long for all the others."""
         self._lateness: list[float] = []
         self._remembered: collections.deque[tuple[int, bytes]] = collections.deque()
         """Batches: how many outcomes, and these."""
@@ -116,7 +116,7 @@ class Outbox:
     def trace(self, outcome: Outcome, attempt: TraceContext | None) -> None:
         """Note the span of an attempt; None: it is not recorded. The outcome, this very object, is added next."""
         if attempt is not None:
-            self._traces[id(outcome)] = attempt
+            self._traces[id(outcome)] = (outcome, attempt)
 
     def add_many(
         self, outcomes: Sequence[tuple[Outcome, RunnerCapacity]], late_seconds: Sequence[float], *, urgent: bool
@@ -213,7 +213,7 @@ class Outbox:
         outcomes = self._outcomes
         expiries = self._expiries
         recorded = self._recorded(batch)
-        traces = {each.run_id: self._traces[id(each)] for each in recorded} if recorded else NO_TRACES
+        traces = {outcome.run_id: attempt for outcome, attempt in recorded} if recorded else NO_TRACES
         try:
             await self._pass_on(self._lease.number, [outcome for outcome, _ in batch], self._usage_of(batch), traces)
         except BaseException as failure:
@@ -231,7 +231,7 @@ class Outbox:
         if self._usage:
             for outcome, _ in batch:
                 self._usage.pop((outcome.run_id, outcome.token), None)
-        for outcome in recorded:
+        for outcome, _ in recorded:
             self._traces.pop(id(outcome), None)
         self._passed_on(batch)
         if expiries == self._expiries:
@@ -264,10 +264,13 @@ class Outbox:
         found = [(each.run_id, self._usage.get((each.run_id, each.token))) for each, _ in batch]
         return {run_id: usage for run_id, usage in found if usage is not None}
 
-    def _recorded(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> Sequence[Outcome]:
-        """Those whose attempts are recorded."""
+    def _recorded(self, batch: Sequence[tuple[Outcome, RunnerCapacity]]) -> Sequence[tuple[Outcome, TraceContext]]:
+        """Those of a batch, which is no longer in the queue, whose attempts are recorded, with their spans."""
         traces = self._traces
-        return [outcome for outcome, _ in batch if id(outcome) in traces] if traces else ()
+        if not traces or not self._outcomes:
+            # As a rule a batch takes all that waits: then all that are recorded are in it, and no other is looked at.
+            return [*traces.values()]
+        return [traces[id(outcome)] for outcome, _ in batch if id(outcome) in traces]
 
     async def _pass_on(
         self, executor: int, outcomes: Sequence[Outcome], usage: UsageByRun, traces: TracesByRun

@@ -39,29 +39,34 @@ class FireSpans:
         for each in fires:
             if each.fire.runs:
                 timer, trace = each.timer, _trace_of(each.timer.definition)
-                facts = {"tickwise.namespace": timer.namespace, "tickwise.job.id": str(timer.job_id)}
                 for run in each.fire.runs:
-                    self._add(run.run_id, trace, facts, ended)
+                    if self._is_recorded(run.run_id, trace):
+                        self._add(run.run_id, trace, timer.namespace, ended, timer.job_id)
 
     def fired(self, fired: Fired) -> None:
         """One-time jobs became these runs."""
         ended = self._tracer.now()
         for ready in fired.ready:
             trace = _trace_of(fired.definitions.get(ready.run_id, ""))
-            self._add(ready.run_id, trace, {"tickwise.namespace": ready.namespace}, ended)
+            if self._is_recorded(ready.run_id, trace):
+                self._add(ready.run_id, trace, ready.namespace, ended)
 
-    def _add(self, run_id: UUID, trace: TraceContext | None, facts: dict[str, str], ended: float) -> None:
+    def _is_recorded(self, run_id: UUID, trace: TraceContext | None) -> bool:
+        """Asked of each run. All that is made for a span is made behind it, for nearly every run has none."""
+        return self._tracer.records(run_id) if trace is None else trace.sampled
+
+    def _add(
+        self, run_id: UUID, trace: TraceContext | None, namespace: str, ended: float, job_id: UUID | None = None
+    ) -> None:
         tracer = self._tracer
         if trace is None:
-            if not tracer.records(run_id):
-                return
             own, parent = TraceContext(trace_id_of_run(run_id), tracer.span_id(), True), None
-        elif trace.sampled:
-            own, parent = trace._replace(span_id=tracer.span_id()), trace.span_id
         else:
-            return
-        attributes: dict[str, str | int | float | bool] = {**facts, "tickwise.run.id": str(run_id)}
-        tracer.add(SpanRecord("fire", SpanKind.PRODUCER, own, parent, self._began, max(self._began, ended), attributes))
+            own, parent = trace._replace(span_id=tracer.span_id()), trace.span_id
+        facts: dict[str, str | int | float | bool] = {"tickwise.namespace": namespace, "tickwise.run.id": str(run_id)}
+        if job_id is not None:
+            facts["tickwise.job.id"] = str(job_id)
+        tracer.add(SpanRecord("fire", SpanKind.PRODUCER, own, parent, self._began, max(self._began, ended), facts))
 
 
 def _trace_of(definition: str) -> TraceContext | None:
