@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
@@ -125,6 +125,9 @@ from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
+FULL_PAGES: Final = 250
+"""Half of the pages of runs from which on `stats` and the lists of queues and executors take a sample."""
+
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
 
 EMPTIES = """
@@ -174,6 +177,14 @@ async def upgraded_url(database_url: str) -> AsyncIterator[str]:
         yield database_url
 
 
+async def empty(connection: asyncpg.Connection[Any]) -> None:
+    """Remove every row, and the room of those of runs that earlier tests left: a large table is only sampled."""
+    await connection.execute(await connection.fetchval(EMPTIES))
+    pages = "SELECT pg_relation_size('tickwise.runs') / current_setting('block_size')::bigint"
+    if await connection.fetchval(pages) > FULL_PAGES:
+        await connection.execute("VACUUM tickwise.runs")
+
+
 class Backend:
     """Two clients of one database, emptied before each test, whose clocks the test moves together.
 
@@ -184,7 +195,7 @@ class Backend:
     async def clients(self, upgraded_url: str) -> AsyncIterator[list[PostgresStore]]:
         self.url = upgraded_url
         connection = await asyncpg.connect(upgraded_url)
-        await connection.execute(await connection.fetchval(EMPTIES))
+        await empty(connection)
         await connection.close()
         self.clock = ShiftedClock()
         self.shifted_seconds = self.late_start_seconds = 0.0

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from tests.conformance import test_postgres
-from tests.conformance.test_postgres import EMPTIES
+from tests.conformance.test_postgres import empty
 from tests.conformance.test_sharded import GAPS
 from tests.support.databases import database
 from tests.support.sessions import kept_sessions
@@ -63,6 +63,8 @@ async def two_urls(database_url: str, postgres_url: str) -> AsyncIterator[list[s
 class Backend:
     """Two clients of two databases behind routers, emptied before each test, whose clocks the test moves together."""
 
+    databases = 2
+
     @pytest_asyncio.fixture
     async def clients(self, two_urls: list[str], request: pytest.FixtureRequest) -> AsyncIterator[list[ShardedStore]]:
         name = f"{request.cls.__name__}.{request.node.name}"
@@ -71,7 +73,7 @@ class Backend:
         self.urls = two_urls
         for url in two_urls:
             connection = await asyncpg.connect(url)
-            await connection.execute(await connection.fetchval(EMPTIES))
+            await empty(connection)
             if url == two_urls[0]:
                 await connection.execute(PLACES)
             await connection.close()

@@ -138,8 +138,8 @@ NOTICES: Final = (
     Mutant(
         "a run that is not recorded has no span of its fire",
         "src/tickwise/roles/scheduler/fire_spans.py",
-        "elif trace.sampled:",
-        "elif True:",
+        "if trace is None else trace.sampled\n",
+        "if trace is None else True\n",
         ("tests/unit/roles/test_fire_spans.py::test_a_run_that_is_not_recorded_has_none",),
     ),
     Mutant(

@@ -82,6 +82,9 @@ class StoreContract(Contract):
     be), and the method `shift`.
     """
 
+    databases = 1
+    """In how many the store keeps an executor. Each finds by itself that it is dead."""
+
     async def shift(self, store: Store, seconds: float) -> None:
         """Put the store's clock forward for all of its clients. Never sleeps."""
         raise NotImplementedError
