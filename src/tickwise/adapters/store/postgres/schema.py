@@ -92,6 +92,7 @@ MIGRATIONS: Final = (
     Migration("0050", ("0050_tokens.sql",)),
     Migration("0051", ("0051_shards.sql", "0051_shard_rows.sql")),
     Migration("0052", ("0052_images.sql",)),
+    Migration("0058", ("0058_runs_seen_beside_snapshots.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -1,11 +1,11 @@
 -- name: queues_list
 -- Queues of a namespace that have a lane or a hold, by name. $1 namespace, $2 only this one (NULL: all), $3 pages of the table of runs. A lane
 -- that nothing is known to use counts if a run waits there all the same. Of a table with more pages, a lane with many runs has as many as a
--- sample says (`runs_seen`); the others are counted by their index.
+-- sample says (`runs_seen`); the others are counted by their index. While many dead rows are kept, those that are in the sample are not.
 WITH clock AS MATERIALIZED (SELECT tickwise.now() AS at),
 h AS (SELECT * FROM tickwise.holds WHERE namespace = $1 AND until > (SELECT at FROM clock)),
 s AS MATERIALIZED (
-  SELECT lane, count(*) >= 100 OR max(stands_for) = 1 AS is_known,
+  SELECT lane, count(*) >= 100 OR max(stands_for) = 1 OR (SELECT tickwise.many_dead_runs()) AS is_known,
          ARRAY[coalesce(sum(stands_for) FILTER (WHERE state IN ({RunState.QUEUED}, {RunState.RETRYING})), 0),
                coalesce(sum(stands_for) FILTER (WHERE state = {RunState.DISPATCHED}), 0),
                coalesce(sum(stands_for) FILTER (WHERE state = {RunState.RUNNING}), 0)]::bigint[] AS counts
