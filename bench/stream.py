@@ -20,8 +20,8 @@ from bench.figures import window_rates
 from bench.harness import SQL, Rig
 from bench.usage import Reading, read
 from bench.work import jobs, store
-from tickwise.adapters.store.postgres import PostgresStore
-from tickwise.ports.store import NewJob, Ready
+from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.ports.store import NewJob, Ready, Store
 from tickwise.roles.shared.hint_publisher import HintPublisher
 
 BATCH = 500
@@ -61,6 +61,7 @@ class Stream:
     """Jobs a second to hand in; None: as many as come back."""
     hint_publisher: HintPublisher | None = None
     """Executors are told of what was handed in by a broker."""
+    namespace: str = DEFAULT_NAMESPACE
     sent: int = 0
     flowing: bool = True
     feeding: int = 0
@@ -97,13 +98,13 @@ class Stream:
         rows = await self.connection.fetch(SQL["windows"], begin, window, begin + windows * window)
         return window_rates({row["window"]: row["ended"] for row in rows}, windows, window)
 
-    async def feed(self, opened: PostgresStore) -> None:
+    async def feed(self, opened: Store) -> None:
         """Hand in until told to stop, one batch after the other."""
         self.feeding += 1
         looking = await self.rig.connect()
         while self.flowing:
             await self._paced()
-            batch = jobs(self.rig, BATCH)
+            batch = jobs(self.rig, BATCH, namespace=self.namespace)
             await opened.jobs.add(batch)
             self.tell(batch)
             self.sent += BATCH

@@ -8,13 +8,20 @@ from collections.abc import AsyncIterator
 from bench import raw
 from bench.harness import Rig
 from tickwise.adapters.store.postgres import PostgresStore
-from tickwise.domain.model import Lane, run_id, time_id
+from tickwise.domain.model import DEFAULT_NAMESPACE, Lane, run_id, time_id
 from tickwise.ports.store import NewJob
 
 LANE = Lane(requires=("function:*", "task:function"))
 
 
-def jobs(rig: Rig, count: int, *, due: list[float] | None = None, definitions: list[str] | None = None) -> list[NewJob]:
+def jobs(
+    rig: Rig,
+    count: int,
+    *,
+    due: list[float] | None = None,
+    definitions: list[str] | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> list[NewJob]:
     """One-time jobs, as control makes them: of a function that does nothing, if no definitions say otherwise."""
     clock = rig.clock
     now = clock.now()
@@ -25,7 +32,7 @@ def jobs(rig: Rig, count: int, *, due: list[float] | None = None, definitions: l
         made.append(
             NewJob(
                 job_id=job_id,
-                namespace="default",
+                namespace=namespace,
                 name="bench",
                 schedule_type="IMMEDIATE" if at is None else "FUTURE",
                 task_kind="function",

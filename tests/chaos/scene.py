@@ -102,7 +102,7 @@ class Scene:
         self.witness = Witness(folder / "witness")
         self.clients = Clients([], self.witness.wall(0.0))
         self.fleet = Fleet(
-            server.url,
+            server.roles_url,
             folder,
             TICKWISE_FUNCTION_MODULES=TASKS,
             TICKWISE_PASS_ENVIRONMENT="CHAOS_WITNESS",

@@ -43,6 +43,11 @@ class Server:
         self.url = ""
         self._frozen: list[psutil.Process] = []
 
+    @property
+    def roles_url(self) -> str:
+        """The database, or the databases, that roles are told."""
+        return self.url
+
     async def start(self) -> None:
         """Again, after it ended."""
         self.url = await self._postgres.start()

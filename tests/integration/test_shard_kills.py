@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import signal
 import sys
@@ -21,9 +22,16 @@ from tickwise.adapters.store.postgres.shards.mover import MoveProgress, MoveStep
 from tickwise.cli.commands.operating.shards import shards
 from tickwise.cli.session import Session
 from tickwise.domain.errors import Conflict, Misconfigured, Unavailable
+from tickwise.ports.audit import AuditQuery
 from tickwise.ports.shards import NamespacePlace, ShardState
 from tickwise.testing.factories import Factory
-from tickwise.wiring.installation.shards import add_shards, move_namespace, move_status, shard_findings
+from tickwise.wiring.installation.shards import (
+    add_shards,
+    move_namespace,
+    move_status,
+    set_shard_state,
+    shard_findings,
+)
 
 TEAM = "team"
 
@@ -279,3 +287,26 @@ async def test_a_database_of_another_installation_is_not_added(
         with pytest.raises(Misconfigured):
             await add_shards([two.urls[0], alone.urls[0]])
     assert set((await two.first.shard_map.read()).shards) == {1, 2}
+
+
+async def test_what_changes_the_map_is_in_the_audit_log(two: TwoDatabases, team: str, killed_at: Kill) -> None:
+    """Of the installation, in the first database, with the account that called the command."""
+    since = await two.first.now()
+    await set_shard_state(two.urls, 2, ShardState.DRAINING)
+    await set_shard_state(two.urls, 2, ShardState.OPEN)
+    await killed_at(MoveStep.COPIED)
+    await move_namespace(two.urls, team, 1, heard)
+    await move_namespace(two.urls, team, 2, heard)
+    found = await two.first.audit.find(AuditQuery(namespace="*", since=since, ascending=True))
+    assert [(row.action, row.target) for row in found] == [
+        ("shard.changed", "2"),
+        ("shard.changed", "2"),
+        ("namespace.move_undone", team),
+        ("namespace.move_begun", team),
+        ("namespace.moved", team),
+    ]
+    details = [json.loads(row.detail or "{}") for row in found]
+    assert {each["account"] for each in details} == {getpass.getuser()}
+    assert [details[at]["state"] for at in (0, 1)] == ["draining", "open"]
+    assert {(each["source"], each["goal"]) for each in details[2:]} == {(1, 2)}
+    assert 0 < details[-1]["pause_seconds"] < 60

@@ -18,6 +18,7 @@ from tests.chaos.rows import (
     points,
     races,
     signals,
+    sqs,
     times,
     upgrades,
 )
@@ -35,6 +36,7 @@ ROWS: Final[Mapping[str, Row]] = {
         outputs,
         brokers,
         messages,
+        sqs,
         signals,
         upgrades,
         figures,

@@ -12,6 +12,7 @@ from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, DEFAULT, Player, Scene
+from tests.chaos.two_servers import TwoServers
 from tickwise.domain.history.checker import Edge
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.retry import CRASHES_MAX
@@ -227,6 +228,16 @@ ROWS: Final = (
         short=Size(jobs=1_500, seconds=9, rounds=15),
         long=Size(jobs=100_000, seconds=120, rounds=240),
         longest_seconds=1.0,
+    ),
+    Row(
+        name="R2-SHARDS",
+        fault="as R2, with two databases behind the router; all jobs are in the second",
+        invariant="as R2",
+        play=killing,
+        short=Size(jobs=600, seconds=8, rounds=12),
+        long=Size(jobs=50_000, seconds=60, rounds=120),
+        longest_seconds=1.0,
+        server=TwoServers,
     ),
     Row(
         name="R12",

@@ -17,6 +17,7 @@ from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed, ticking
 from tests.chaos.scene import CLOCK, DEFAULT, PATIENT, Player, Scene
 from tests.chaos.server import Server, fill, small_disk
+from tests.chaos.two_servers import TwoServers
 from tests.integration.processes.runtime import gone
 from tests.support.waiting import eventually
 from tickwise.domain.history.checker import Fault
@@ -296,6 +297,17 @@ ROWS: Final = (
         short=Size(jobs=30, rounds=1),
         long=Size(jobs=300, rounds=6),
         pace=PATIENT,
+        own_recovery=True,
+    ),
+    Row(
+        name="R6-SHARDS",
+        fault="as R6, of the second of two databases behind the router, which has all jobs",
+        invariant="as R6; the first one goes on meanwhile",
+        play=failing_store,
+        short=Size(jobs=30, rounds=1),
+        long=Size(jobs=300, rounds=3),
+        pace=PATIENT,
+        server=TwoServers,
         own_recovery=True,
     ),
     Row(

@@ -2,10 +2,15 @@
 
 Each address is one that the settings name. The first database keeps the map; which of the others is which shard is seen
 by the identity that it holds, not by its address.
+
+What changes the map is in the audit log of the installation, with the account of the system that called the command.
 """
 
 from __future__ import annotations
 
+import getpass
+import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +29,8 @@ from tickwise.adapters.store.postgres.shards.mover import (
     Tell,
 )
 from tickwise.adapters.store.postgres.shards.sessions import sole_mover
+from tickwise.domain.audit import PROGRAM, AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, Misconfigured, NotFound
 from tickwise.ports.shards import NamespacePlace, Placement, Shard, ShardState
 from tickwise.wiring.findings import DoctorFinding
@@ -107,7 +114,9 @@ async def add_shards(urls: Sequence[str]) -> list[Shard]:
                 continue
             # Its own note first: a database of another installation is refused before the map knows it.
             await store.shard_membership.join(first, FIRST if store is databases.first else FIRST + 1)
-            added.append(await databases.first.shard_map.add(cluster))
+            shard = await databases.first.shard_map.add(cluster)
+            await _note(databases, AuditAction.SHARD_ADDED, "shard", shard.number, cluster_id=cluster)
+            added.append(shard)
         if not had:
             for name in await databases.first.move_traces.names():
                 await databases.first.shard_map.place(name, FIRST)
@@ -118,6 +127,7 @@ async def set_shard_state(urls: Sequence[str], number: int, state: ShardState) -
     """Open or drain a shard. Raises `NotFound`."""
     async with open_databases(urls[:1]) as databases:
         await databases.first.shard_map.set_state(number, state)
+        await _note(databases, AuditAction.SHARD_CHANGED, "shard", number, state=str(state))
 
 
 async def remove_shard(urls: Sequence[str], number: int) -> None:
@@ -128,6 +138,7 @@ async def remove_shard(urls: Sequence[str], number: int) -> None:
         known = await databases.first.shard_map.read()
         shard = _shard(known, number)
         await databases.first.shard_map.remove(number)
+        await _note(databases, AuditAction.SHARD_REMOVED, "shard", number, cluster_id=shard.cluster_id)
         if databases.of_cluster(shard.cluster_id) is not None:
             await databases.store_of(shard).shard_membership.leave()
 
@@ -162,7 +173,7 @@ async def move_namespace(urls: Sequence[str], namespace: str, goal: int, tell: T
             return await _settle(databases, known, namespace, place, tell)
         if shard.state is ShardState.DRAINING:
             raise Conflict(f"shard {goal} is draining and takes no namespace: `tickwise shards drain {goal} --undo`")
-        return await _mover(databases, known, namespace, place.shard, goal, tell).run()
+        return await _moved(databases, known, namespace, place.shard, goal, tell)
 
 
 async def move_in_steps(
@@ -183,6 +194,8 @@ async def _settle(
     """End or undo what an earlier move of a namespace left that is at its goal."""
     if place.moving_to is not None:
         await _mover(databases, known, namespace, place.shard, place.moving_to, tell).undo()
+        undone = AuditAction.NAMESPACE_MOVE_UNDONE
+        await _note(databases, undone, "namespace", namespace, source=place.shard, goal=place.moving_to)
         return None
     here = known.shards[place.shard].cluster_id
     for number, shard in known.shards.items():
@@ -190,8 +203,37 @@ async def _settle(
             continue
         rows = await databases.store_of(shard).move_traces.departures()
         if any(row.namespace == namespace and row.is_half_done and row.goal == here for row in rows):
-            return await _mover(databases, known, namespace, number, place.shard, tell).run()
+            return await _moved(databases, known, namespace, number, place.shard, tell)
     return None
+
+
+async def _moved(
+    databases: NamedDatabases, known: Placement, namespace: str, source: int, goal: int, tell: Tell
+) -> MovePause | None:
+    mover = _mover(databases, known, namespace, source, goal, tell)
+    # Noted before it begins: a move that is killed has its entry, too.
+    await _note(databases, AuditAction.NAMESPACE_MOVE_BEGUN, "namespace", namespace, source=source, goal=goal)
+    pause = await mover.run()
+    seconds = None if pause is None or pause.seconds is None else round(pause.seconds, 3)
+    await _note(
+        databases, AuditAction.NAMESPACE_MOVED, "namespace", namespace, source=source, goal=goal, pause_seconds=seconds
+    )
+    return pause
+
+
+async def _note(databases: NamedDatabases, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
+    """Write an entry into the audit log of the installation, which the first database has."""
+    by = Source(CallerKind.PROGRAM, None, PROGRAM)
+    detail = json.dumps({"account": _account(), **facts})
+    await databases.first.audit.add([AuditEntry(INSTALLATION, action, by, kind, target=str(target), detail=detail)])
+
+
+def _account() -> str:
+    """The account of the system that calls the command; its number where it has no name, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _mover(
