@@ -1,7 +1,8 @@
 #!/bin/sh
 # Makes deploy/compose/secrets/: a password for each server and each of its users, the first admin key, and for each role a
 # secrets.toml with what that role needs and nothing else (docs/how-to/deploy.md says who holds what).
-# usage: sh deploy/compose/secrets.sh [FOLDER]        What is there already is left as it is.
+# usage: [DATABASES=2] sh deploy/compose/secrets.sh [FOLDER]        What is there already is left as it is.
+# DATABASES=2: for two_databases.yaml, whose second server is postgres_2.
 set -eu
 folder=${1:-$(dirname "$0")/secrets}
 
@@ -41,7 +42,12 @@ done | make kafka_users
 
 # What the roles read. The owner of the schema migrates, and nothing else; each service has a database role of its own, which
 # database_roles.sh makes.
-login() { echo "database_url = \"postgresql://$1:$(secret "$2")@postgres:5432/tickwise\""; }
+address() { echo "postgresql://$1:$(secret "$2")@$3:5432/tickwise"; }
+case ${DATABASES:-1} in
+    1) login() { echo "database_url = \"$(address "$1" "$2" postgres)\""; } ;;
+    2) login() { echo "database_url = \"$(address "$1" "$2" postgres) $(address "$1" "$2" postgres_2)\""; } ;;
+    *) echo "DATABASES is 1 or 2; more: write their addresses into secrets/*.toml" >&2 && exit 2 ;;
+esac
 database() { login "tickwise_$1" "postgres_$1"; }
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
 broker() { echo "broker_url = \"kafka://tickwise-$1:$(secret "kafka_$1")@kafka:9092?prefix=tickwise&sasl=SCRAM-SHA-512\""; }

@@ -126,6 +126,11 @@ async def compose() -> str:
             read["services"]["migrations"]["command"],
             {file.stem: tomllib.loads(file.read_text())["database_url"] for file in made.glob("*.toml")},
         )
+        for other, more in (("sqs", {"elasticmq"}), ("two_databases", {"postgres_2", "database_roles_2"})):
+            files = [COMPOSE.name, f"{other}.yaml"]
+            both = yaml.safe_load(said([program, *files], folder=deploy / "compose"))
+            assert more <= set(both["services"]), f"{other}.yaml adds {more}"
+            assert ("kafka" in both["services"]) == (other != "sqs")
         # This program puts the defaults for variables; Docker's own reads them from its environment.
         others = {name: f"registry.example.org/{name}@sha256:{'0' * 64}" for name in IMAGES}
         named = re.sub(r"\$\{IMAGE_(\w+):-[^}]+\}", lambda found: others[found[1].lower()], COMPOSE.read_text())

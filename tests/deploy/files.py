@@ -37,8 +37,15 @@ NEVER_IN_A_CONFIG_MAP: Final = frozenset(
 
 
 def load(file: Path) -> Any:
-    """A YAML file of one document."""
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+    """A YAML file of one document. What Compose is told to take away (`!reset`) is None."""
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=_ComposeLoader)  # a safe one
+
+
+class _ComposeLoader(yaml.SafeLoader):
+    """YAML with the tag of Compose."""
+
+
+_ComposeLoader.add_constructor("!reset", lambda _loader, _node: None)
 
 
 def chart_definitions() -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,7 @@ from tickwise.config import SETTINGS, Settings
 from tickwise.config import load as load_settings
 from tickwise.config.files import LOCATION
 from tickwise.wiring.private_files import read_private
+from tickwise.wiring.storage.databases import addresses
 
 ON_TOP_SECONDS: Final = 5.0
 """What a process that ends gets on top of what it takes at most: it starts to end a little after it is told."""
@@ -410,3 +413,35 @@ def test_search_changes_no_script_and_no_output() -> None:
     assert ["/var/lib/tickwise/blobs"] == unit(UNITS / "tickwise-search.service")["ReadOnlyPaths"]
     assert "blobs" not in (UNITS / "tickwise-identity.service").read_text()
     assert [] == load(COMPOSE)["services"]["identity"]["volumes"]
+
+
+def test_a_stack_of_two_databases_names_both_for_each_service(tmp_path: Path) -> None:
+    """The first one first; each service logs in to both as itself, and to each database its server's name leads."""
+    script = ["sh", str(DEPLOY / "compose" / "secrets.sh"), str(tmp_path)]
+    subprocess.run(script, check=True, capture_output=True, env={**os.environ, "DATABASES": "2"})
+    for file in tmp_path.glob("*.toml"):
+        found = addresses(tomllib.loads(file.read_text())["database_url"])
+        assert ["postgres", "postgres_2"] == [urlsplit(each).hostname for each in found]
+        assert 1 == len({urlsplit(each).username for each in found})
+    refused = subprocess.run(script, check=False, capture_output=True, text=True, env={**os.environ, "DATABASES": "3"})
+    assert (2, "DATABASES is 1 or 2; more: write their addresses into secrets/*.toml\n") == (
+        refused.returncode,
+        refused.stderr,
+    )
+
+
+def test_a_stack_with_sqs_dispatches_through_it(secrets: Path, tmp_path: Path) -> None:
+    """What `sqs.yaml` says comes before the address of Kafka in the files, for each role that has a broker."""
+    given = dict(load(COMPOSE.with_name("sqs.yaml"))["services"])
+    assert given.pop("kafka") is None
+    roles = {"api", "search", "scheduler", "executor", "recorder", "channels"}
+    assert {*roles, "elasticmq"} == set(given)
+    for name in roles:
+        (tmp_path / name).mkdir()
+        before = stack(name, secrets, tmp_path / name)
+        variables = {
+            key: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for key, value in given[name]["environment"].items()
+        }
+        after = load_settings({**variables, LOCATION: str(tmp_path / name)})
+        assert (before.broker_url or "").startswith("kafka://")
+        assert "sqs://eu-central-1/tickwise?endpoint=http://elasticmq:9324" == after.broker_url
