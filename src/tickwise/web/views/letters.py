@@ -22,9 +22,13 @@ from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
 TEXT_MAX: Final = 200
+NOTE_MAX: Final = 1_000
+"""Letters of a note, as the bodies have it."""
 SEE_OTHER: Final = 303
 FILTERS: Final = ("status", "reason", "task_kind", "error_id")
 WAITING: Final = [LetterStatus.OPEN, LetterStatus.HELD]
+UNSETTLED: Final = frozenset({*WAITING, LetterStatus.EXPIRED})
+"""Nobody has decided about it yet."""
 
 
 async def letters_page(visit: Visit) -> Response:
@@ -98,12 +102,17 @@ async def decide(visit: Visit) -> Response:
 
 
 def _back(visit: Visit) -> Response:
-    return RedirectResponse(visit.url("/dead-letters"), SEE_OTHER)
+    """To the list, or to the page of the run from which it was done."""
+    is_of_run = visit.query.get("back") == "run"
+    path = f"/runs/{visit.uuid('run_id', 'dead letter')}" if is_of_run else "/dead-letters"
+    return RedirectResponse(visit.url(path), SEE_OTHER)
 
 
 def _action(name: str, handler: Callable[[Visit], Awaitable[Response]], control: Callable[..., object]) -> WebPage:
     path = f"/dead-letters/{{run_id}}/{name}"
-    return WebPage(method="POST", path=path, name=f"letter_{name}", handler=handler, control=(control,))
+    return WebPage(
+        method="POST", path=path, name=f"letter_{name}", query=("back",), handler=handler, control=(control,)
+    )
 
 
 LETTERS: Final[tuple[WebPage, ...]] = (
