@@ -136,6 +136,13 @@ NOTICES: Final = (
         (POSTGRES + "TestFolds::test_a_job_of_two_notices_that_become_one_is_counted_once",),
     ),
     Mutant(
+        "a job that is late each time has one alert",
+        DOMAIN + "judging.py",
+        "key.event not in PASSES or self._is_own_end(key, draft, event)",
+        "key.event not in PASSES",
+        ("tests/unit/notices/test_judging.py::test_a_job_that_is_late_each_time_has_one_alert",),
+    ),
+    Mutant(
         "a run that is not recorded has no span of its fire",
         "src/tickwise/roles/scheduler/fire_spans.py",
         "if trace is None else trace.sampled\n",

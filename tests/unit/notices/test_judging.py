@@ -282,6 +282,39 @@ def test_a_success_says_nothing_of_a_dead_letter() -> None:
     assert [] == told(fold)
 
 
+OF_ONE_RUN = [NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES]
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_a_job_that_is_late_each_time_has_one_alert(name: NoticeEvent) -> None:
+    """Its run ends well, the next one is late too: counted, and told no more. A newer run that is not closes it."""
+    asks = rule(name, repeat_seconds=60.0)
+    run = UUID(int=2)
+    stands = standing(alert(event=name, run_id=run, sentence="a run has not begun 31 s after it was due"), 3)
+    over = change(judged([event(2, S)], asks, stands=[stands]), name)
+    assert (False, 0, None) == (over.close, over.events, over.next_at)
+    assert "a run has not begun 31 s after it was due; that run ended well" == over.sentence
+    older = change(judged([event(1, S)], asks, stands=[stands]), name)
+    assert not older.close
+    resting = standing(replace(stands.alert, sentence=over.sentence), 4)
+    late = event(3, None, event_id=UUID(int=0x99), event=name, run_id=UUID(int=3), error="late again")
+    if name is NoticeEvent.RETRIES:
+        late = event(3, RunState.RETRYING, attempt=RETRIES_USUAL)
+    again = judged([late], asks, stands=[resting])
+    counted = change(again, name)
+    assert (False, 1, UUID(int=3), []) == (counted.close, counted.events, counted.run_id, told(again))
+    assert counted.next_at is not None
+    assert change(judged([event(3, S)], asks, stands=[resting]), name).close
+
+
+@pytest.mark.parametrize("name", OF_ONE_RUN)
+def test_the_end_of_a_job_that_runs_once_closes_its_alert(name: NoticeEvent) -> None:
+    """There is no newer run that could."""
+    once = {JOB: NoticeJob("default", JOB, "once", {}, (), is_once=True)}
+    stands = [standing(alert(event=name, run_id=UUID(int=2)))]
+    assert change(judged([event(2, S)], rule(name), stands=stands, jobs=once), name).close
+
+
 def test_a_recovery_that_was_noted_closes_all_of_its_subject() -> None:
     """Those of one rule alone if it names one."""
     stands = [standing(alert(event=NoticeEvent.OBJECTIVE, subject="latency", subject_name="latency"))]

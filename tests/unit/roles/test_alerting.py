@@ -543,6 +543,35 @@ async def test_a_late_run_is_told_once_by_each_rule() -> None:
     assert [] == await looked(night)
 
 
+async def test_a_job_that_is_late_again_and_again_is_told_once() -> None:
+    """Each run ends well, late; the alert counts them. The first that is on time closes it; then it opens anew."""
+    night = Night()
+    await night.rule("soon", on=frozenset({NoticeEvent.LATE, NoticeEvent.RECOVERY}), after=30.0)
+    [job] = await night.jobs()
+    holder = await night.store.executors.join(executor(lease_seconds=1e6))
+    request = ClaimRequest(executor=holder, queues=("default",), labels=(), limit=10, ahead_seconds=0.0)
+
+    async def run(*, late: bool) -> list[NoticeEvent]:
+        made = night.make.run(job.job_id, night.rig.clock.now())
+        await night.store.runs.add("default", job.job_id, [made])
+        await night.rig.clock.advance(40.0 if late else 1.0)
+        told = [event for event, _ in await looked(night)]
+        [claim] = await night.store.attempts.claim(request)
+        await night.store.attempts.finish(holder, [outcome(claim, RunState.SUCCESS)])
+        await night.judge()
+        return told + [line.event for notice in night.send() for line in notice.lines]
+
+    assert [NoticeEvent.LATE] == await run(late=True)
+    for _ in range(15):
+        assert [] == await run(late=True)
+    [alert] = await night.alerts()
+    assert (16, AlertState.OPEN) == (alert.events, alert.state)
+    assert alert.sentence.endswith("; that run ended well")
+    assert [] == await run(late=False)
+    assert [AlertState.CLOSED] == [each.state for each in await night.alerts()]
+    assert [NoticeEvent.LATE] == await run(late=True)
+
+
 async def test_a_long_run_is_told_once() -> None:
     """After the time of the rule, or of one that says nothing far beyond the history of its job."""
     night = Night()

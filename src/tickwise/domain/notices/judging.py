@@ -4,6 +4,7 @@
                                      one stands: counted; in a notice that still waits, too
                                      of many one-time jobs: told again, at growing distances
     success ──► the alerts of its job are closed; those about failures are told by rules that ask for recoveries
+                those about a run that was late, long or tried often, and ends well: at rest until a newer one does well
     alert that is due ──► told again, told to others, or open after its snooze
 
 Invariants: an alert is told when it opens, and again only by repetition, escalation, the end of its snooze, or as one
@@ -39,6 +40,7 @@ from tickwise.domain.notices.rules import (
     ALWAYS_AT_ONCE,
     MAX_LINES,
     OF_NOTIFY,
+    OF_ONE_RUN,
     OPENS,
     PASSES,
     RECOVERS,
@@ -49,7 +51,7 @@ from tickwise.domain.notices.rules import (
     NotificationRule,
     Severity,
 )
-from tickwise.domain.notices.sentences import recovered, sentence_of, still_open
+from tickwise.domain.notices.sentences import recovered, rested, sentence_of, still_open
 
 PAUSES: Final = ((5, 1.0), (10, 5.0), (20, 60.0))
 """(events, seconds): after fewer events than these, told by a rule to a channel within `BURST_SECONDS`, the next notice
@@ -190,6 +192,8 @@ class _AlertDraft:
     events: int = 0
     closed: bool = False
     reopened: bool = False
+    at_rest: bool = False
+    """The run that it is about has ended well, and no newer one has."""
     told_at: float | None = None
     escalated_at: float | None = None
 
@@ -330,6 +334,7 @@ class _Judging:
         sentence = sentence_of(name, event, threshold=self._threshold(rule, name, event))
         if event.at >= draft.last_at:
             draft.last_at, draft.sentence, draft.run_id = event.at, sentence, _run_of(event)
+            draft.at_rest = False
             draft.subject_name = self._name(event)
         line = self._line(draft, name, event, sentence)
         # The newest event of an alert of many jobs says nothing of this job.
@@ -412,6 +417,8 @@ class _Judging:
                 draft = self._draft_of(key, standing[key])
             rule = self._rule(key, event)
             if not self._ends(key, draft, rule, event, of_run=of_run):
+                if of_run and self._is_own_end(key, draft, event):
+                    self._rest(key, draft)
                 continue
             drafts.pop(key, None)
             standing.pop(key, None)
@@ -434,10 +441,26 @@ class _Judging:
             return False
         if not of_run:
             return True
-        if key.event not in PASSES:
+        if key.event not in PASSES or self._is_own_end(key, draft, event):
             return False
         windowed = rule is not None and key.event is NoticeEvent.FAILURE and rule.failures_of is not None
         return not (windowed and rule is not None and self._is_over(rule, event))
+
+    def _is_own_end(self, key: AlertKey, draft: _AlertDraft, event: PendingEvent) -> bool:
+        """Check whether the run that succeeded is the one that the alert is about, or an older one. That it went well
+        at last does not say that the job is on time again: a job that is late each time has one alert."""
+        if key.event not in OF_ONE_RUN or draft.run_id is None or event.event_id > draft.run_id:
+            return False
+        job = self._job(event)
+        return job is not None and not job.is_once
+
+    def _rest(self, key: AlertKey, draft: _AlertDraft) -> None:
+        """Its run ended well: say so, and tell the alert neither again nor to others until another run is like it."""
+        draft.at_rest, said = True, rested(draft.sentence)
+        if draft.seen is not None and draft.seen.next_at is None and (said, 0) == (draft.sentence, draft.events):
+            return  # an older run
+        draft.sentence = said
+        self._drafts.setdefault(key.subject, {})[key] = draft
 
     def _tell_others(self, event: PendingEvent, told: Mapping[UUID, NotificationRule]) -> None:
         """Tell rules that ask for recoveries and for no failures."""
@@ -572,7 +595,7 @@ class _Judging:
         seen = draft.seen
         told_at = draft.told_at if seen is None or draft.told_at is not None else seen.told_at
         next_at = None
-        if not draft.closed and not draft.is_acknowledged:
+        if not draft.closed and not draft.is_acknowledged and not draft.at_rest:
             if seen is not None and draft.is_silent(self._in.now):
                 next_at = seen.alert.snoozed_until
             else:

@@ -62,6 +62,9 @@ PASSES: Final = RECOVERS | {
     NoticeEvent.RETRIES, NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE, NoticeEvent.ANOMALY,
 }  # fmt: skip
 """Events whose alerts are closed by a success of the job."""
+OF_ONE_RUN: Final = frozenset({NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES})
+"""Events of a run that may still end well. Their alert is closed by a success of a newer run of the job; of a job that
+runs once by that of the run itself."""
 OPENS: Final = frozenset(NoticeEvent) - {NoticeEvent.RECOVERY}
 """Events that open an alert; a recovery closes those about failures."""
 ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})

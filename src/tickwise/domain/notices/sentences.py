@@ -29,6 +29,8 @@ _WORDS: Final = {
 }
 
 
+_RESTED: Final = "; that run ended well"
+
 _COUNTED: Final = {
     NoticeEvent.FAILURE: ("failure", "failures"),
     NoticeEvent.FIRST_FAILURE: ("failure after a success", "failures after a success"),
@@ -53,6 +55,11 @@ def recovered(sentence: str, event: NoticeEvent, events: int, seconds: float) ->
     """The line of a recovery from an alert about this event, with the events that it counted, and its length."""
     noun = _COUNTED.get(event, ("event", "events"))[events != 1]
     return _line(f"{sentence}, after {events:,} {noun} in {length_text(seconds)}")
+
+
+def rested(sentence: str) -> str:
+    """The line of an alert about a run that has ended well since."""
+    return sentence if sentence.endswith(_RESTED) else f"{_line(sentence)[: MAX_SENTENCE - len(_RESTED)]}{_RESTED}"
 
 
 def still_open(sentence: str, events: int, first_at: float) -> str:
