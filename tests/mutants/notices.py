@@ -68,8 +68,8 @@ NOTICES: Final = (
     Mutant(
         "an alert that is acknowledged is not due",
         DOMAIN + "judging.py",
-        "if not draft.closed and not draft.is_acknowledged:",
-        "if not draft.closed:",
+        "if not draft.closed and not draft.is_acknowledged and not draft.at_rest:",
+        "if not draft.closed and not draft.at_rest:",
         (JUDGING + "test_an_acknowledged_alert_that_fails_again_is_looked_at_no_more",),
     ),
     Mutant(
