@@ -69,11 +69,12 @@ def entries(
     names_users: bool | None = None,
     run_as: bool = True,
     source: str | None = None,
+    containers: bool = False,
 ) -> list[SourceEntry]:
     """Read the files of one system with its importer.
 
     `timezone` is for times that name none. Of crontabs: `user`, `run_as` and `names_users` (None: found out) as
-    `read_crontab` takes them; `source` stands for the file's place in keys.
+    `read_crontab` takes them; `source` stands for the file's place in keys. Of CronJobs: whether their images run.
     Raises `CommandFailure` for what cannot be read; `Invalid` for a timezone that is none.
     """
     names = list(dict.fromkeys(files))
@@ -90,7 +91,7 @@ def entries(
         elif system == "k8s":
             from tickwise.importers.kubernetes import read_kubernetes
 
-            report = read_kubernetes(data, source=Path(place).name, timezone=timezone)
+            report = read_kubernetes(data, source=Path(place).name, timezone=timezone, containers=containers)
         else:
             from tickwise.importers.celery import read_celery
 

@@ -2,20 +2,20 @@
 
     CronJob ── spec.schedule, timeZone, …     ──► schedule, dst, misfire, overlap ─┐
        └ jobTemplate ── backoffLimit, …       ──► max_retries, retry, timeout ─────┼──► Entry
-           └ template ── the one container    ──► a shell task ────────────────────┘
+           └ template ── the one container    ──► a task ──────────────────────────┘
 
 The line is read as robfig/cron reads it, whose `?`, `*/n` in the day fields and `@every` are not quite ours. What the
 controller does beside the line is kept: times that the clock skips are not made up for, those that it shows twice
 count twice; a start that was missed is made up for once, however late, unless `startingDeadlineSeconds` says when
-it is too late. An image is not run: the command runs on the executor's machine, and what surrounds it in a pod is
-left out, which each entry says.
+it is too late. Either the command runs on the executor's machine, without its image (`kubernetes_pod`), or the image
+runs as a container (`kubernetes_container`). What surrounds it in a pod is left out, which each entry says.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from tickwise.domain.cron import expression as cron
+from tickwise.importers.kubernetes_container import container_task
 from tickwise.importers.kubernetes_pod import pod_task
 from tickwise.importers.report import ImportEntry, ImportReport, refused
 from tickwise.importers.translation import (
@@ -74,11 +75,14 @@ _DURATION_SECONDS: Final = {
 _STEPPED_STAR = re.compile(r"[*?]/(\d{1,4})")
 
 
-def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = None) -> ImportReport:
+def read_kubernetes(
+    text: str | bytes, *, source: str, timezone: str | None = None, containers: bool = False
+) -> ImportReport:
     """Every CronJob of a YAML file (many documents, lists of objects) as an entry; objects of other kinds are none.
 
     `source` is what the file is called. `timezone` is that of the cluster's controller, for CronJobs that name none;
-    without it UTC is taken, and their entries say so.
+    without it UTC is taken, and their entries say so. `containers`: their tasks are of the kind container, and run the
+    image; else of the kind shell, and run its command on the executor's machine.
     """
     try:
         whole = decoded(text)
@@ -87,7 +91,7 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
     budget = Budget()
     entries: list[ImportEntry] = []
     for document in documents(whole):
-        for entry in _entries(document, source, timezone, budget):
+        for entry in _entries(document, source, timezone, budget, containers=containers):
             if len(entries) == MAX_ENTRIES:
                 reason = f"only {MAX_ENTRIES} CronJobs are read at once; import the rest by itself"
                 return ImportReport((*unique(entries), refused(entry.line, entry.text, reason=reason)))
@@ -95,7 +99,9 @@ def read_kubernetes(text: str | bytes, *, source: str, timezone: str | None = No
     return ImportReport(unique(entries))
 
 
-def _entries(document: Document, source: str, timezone: str | None, budget: Budget) -> Iterator[ImportEntry]:
+def _entries(
+    document: Document, source: str, timezone: str | None, budget: Budget, *, containers: bool
+) -> Iterator[ImportEntry]:
     if document.failure is not None:
         yield given_up(document.line, source, document.failure)
     if document.root is None:
@@ -105,7 +111,7 @@ def _entries(document: Document, source: str, timezone: str | None, budget: Budg
         line = begin + node.start_mark.line
         try:
             found = Mapping(node, budget, first_line=begin)
-            yield translated(line, _shown(found), partial(_translate, found, timezone))
+            yield translated(line, _shown(found), partial(_translate, found, timezone, containers=containers))
         except Untranslatable as refusal:
             yield given_up(line, f"CronJob in {source}", refusal)
 
@@ -140,7 +146,7 @@ def _shown(found: Mapping) -> str:
 # ------------------------------------------------------------------------------------------------------ one CronJob
 
 
-def _translate(found: Mapping, timezone: str | None) -> Translation:
+def _translate(found: Mapping, timezone: str | None, *, containers: bool) -> Translation:
     version = found.text("apiVersion") or ""
     if not version.startswith("batch/"):
         raise Untranslatable(f"its apiVersion is {version[:50]!a}; a CronJob of Kubernetes has `batch/v1`")
@@ -161,7 +167,12 @@ def _translate(found: Mapping, timezone: str | None) -> Translation:
     job |= _misfire(spec, job, changes)
     job |= _limits(job_spec, pod, changes)
     _refuse_many(job_spec)
-    job["task"] = pod_task(pod, changes)
+    notes: Sequence[str] = ()
+    if containers:
+        job["task"], fields, notes = container_task(pod, changes)
+        job |= fields
+    else:
+        job["task"] = pod_task(pod, changes)
     left_out = [f"spec.{name}" for name in spec.names() if name not in _SPEC]
     left_out += [f"jobTemplate.spec.{name}" for name in job_spec.names() if name not in _JOB_SPEC]
     if left_out:
@@ -169,7 +180,7 @@ def _translate(found: Mapping, timezone: str | None) -> Translation:
     kept = [name for name in _HISTORY if name in spec.names() or name in job_spec.names()]
     if kept:
         changes.append(f"ended runs are kept for the server's retention, not by {listed(kept)}")
-    return Translation(job, changes)
+    return Translation(job, changes, notes)
 
 
 def _needed(above: Mapping, name: str) -> Mapping:

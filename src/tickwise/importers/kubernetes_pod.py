@@ -33,8 +33,8 @@ from tickwise.importers.translation import (
 )
 from tickwise.importers.yaml_nodes import Mapping
 
-_MAX_CONTAINERS: Final = 20
-_MAX_VARIABLES: Final = 1_000
+MAX_CONTAINERS: Final = 20
+MAX_VARIABLES: Final = 1_000
 _POD: Final = frozenset(
     {
         "containers", "initContainers", "restartPolicy", "activeDeadlineSeconds",
@@ -50,39 +50,46 @@ _CONTAINER: Final = frozenset(
     }
 )  # fmt: skip
 _SOURCES: Final = {"secretKeyRef": "secret", "configMapKeyRef": "config map"}
-_GROUPS: Final = {"secretRef": "secret", "configMapRef": "config map"}
+GROUPS: Final = {"secretRef": "secret", "configMapRef": "config map"}
 
-_Values = dict[str, Words]
+PodValues = dict[str, Words]
+"""Variables in their order. One whose value is not in the manifest is a reference to itself."""
 
 
 def pod_task(pod: Mapping, changes: list[str]) -> Mappings[str, Any]:
     """The task; what it lacks of the pod goes to `changes`. Raises `Untranslatable`."""
-    containers = pod.mappings("containers", _MAX_CONTAINERS)
-    if len(containers) != 1:
-        names = listed(container.text("name") or "?" for container in containers)
-        raise Untranslatable(
-            f"the pod has {len(containers)} containers ({names or 'none'}), but a job runs one command; keep the one "
-            "that does the work"
-        )
-    first = pod.mappings("initContainers", _MAX_CONTAINERS)
+    container = only_container(pod)
+    first = pod.mappings("initContainers", MAX_CONTAINERS)
     before: list[str] = []
-    for container in first:
-        if container.text("restartPolicy") == "Always":
+    for each in first:
+        if each.text("restartPolicy") == "Always":
             raise Untranslatable("an init container with restartPolicy Always runs beside the others; leave it out")
-        before += ["(", *_lines(_program(container, changes)), ") || exit"]
+        before += ["(", *_lines(_program(each, changes)), ") || exit"]
     if first:
         changes.append("its init containers run first, one after another, as parts of the same command")
-    program = _program(containers[0], changes)
+    program = _program(container, changes)
     needs_shell = bool(before or program.variables or program.folder)
     task = None if needs_shell else program_task(program.arguments)
     left_out = [name for name in pod.names() if name not in _POD]
-    left_out += [name for container in (*first, *containers) for name in container.names() if name not in _CONTAINER]
+    left_out += [name for each in (*first, container) for name in each.names() if name not in _CONTAINER]
     if left_out:
         changes.append(
             f"left out, because the executor's machine is no pod: {listed(left_out)}; `requires` chooses executors by "
             "their labels"
         )
     return task or shell_task([*before, *_lines(program)])
+
+
+def only_container(pod: Mapping) -> Mapping:
+    """The container of a pod that has one. Raises `Untranslatable`."""
+    containers = pod.mappings("containers", MAX_CONTAINERS)
+    if len(containers) != 1:
+        names = listed(container.text("name") or "?" for container in containers)
+        raise Untranslatable(
+            f"the pod has {len(containers)} containers ({names or 'none'}), but a job runs one command; keep the one "
+            "that does the work"
+        )
+    return containers[0]
 
 
 class _Program(NamedTuple):
@@ -115,7 +122,7 @@ def _is_own(name: str, value: Words) -> bool:
     return value != (Reference(name),)
 
 
-def _arguments(container: Mapping, values: _Values) -> Sequence[Words]:
+def _arguments(container: Mapping, values: PodValues) -> Sequence[Words]:
     command = container.texts("command", MAX_ARGUMENTS)
     given = container.texts("args", MAX_ARGUMENTS)
     image = (container.text("image") or "it names")[:200]
@@ -124,38 +131,38 @@ def _arguments(container: Mapping, values: _Values) -> Sequence[Words]:
         raise Untranslatable(
             f"the container has {lacks} that the image {image} names, which is not known here; write its `command`"
         )
-    from_elsewhere = bool(container.sequence("envFrom", _MAX_VARIABLES))
+    from_elsewhere = bool(container.sequence("envFrom", MAX_VARIABLES))
     total = 0
     arguments: list[Words] = []
     for text in (*command, *given):
         total += len(text)
         if total > MAX_COMMAND_CHARACTERS:
             break
-        arguments.append(_filled(text, values, from_elsewhere=from_elsewhere))
+        arguments.append(filled(text, values, from_elsewhere=from_elsewhere))
     else:
         check_arguments(arguments)
         return arguments
     raise Untranslatable(f"the command has more than {MAX_COMMAND_CHARACTERS} characters; put it into a script")
 
 
-def _variables(container: Mapping, changes: list[str]) -> _Values:
+def _variables(container: Mapping, changes: list[str]) -> PodValues:
     """The variables in their order; one whose value is not in the manifest is a reference to itself."""
-    values: _Values = {}
+    values: PodValues = {}
     elsewhere: list[str] = []
     unusable: list[str] = []
-    groups = container.mappings("envFrom", _MAX_VARIABLES)
+    groups = container.mappings("envFrom", MAX_VARIABLES)
     for group in groups:
-        elsewhere += _names_of_sources(group, _GROUPS)
-    for variable in container.mappings("env", _MAX_VARIABLES):
+        elsewhere += names_of_sources(group, GROUPS)
+    for variable in container.mappings("env", MAX_VARIABLES):
         name = variable.text("name") or ""
         source = variable.mapping("valueFrom")
         if not VARIABLE.fullmatch(name):
             unusable.append(name)
         elif source is None:
-            values[name] = _filled(variable.text("value") or "", values, from_elsewhere=bool(groups))
+            values[name] = filled(variable.text("value") or "", values, from_elsewhere=bool(groups))
         else:
             values[name] = (Reference(name),)
-            sources = _names_of_sources(source, _SOURCES) or ["the pod itself"]
+            sources = names_of_sources(source, _SOURCES) or ["the pod itself"]
             elsewhere.append(f"{name} from {sources[0]}")
     if elsewhere:
         changes.append(f"give these variables to the executor, they are not in the manifest: {listed(elsewhere)}")
@@ -164,7 +171,8 @@ def _variables(container: Mapping, changes: list[str]) -> _Values:
     return values
 
 
-def _names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
+def names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
+    """The objects that a value comes from, in words: `config map settings`."""
     found = []
     for field, kind in kinds.items():
         reference = given.mapping(field)
@@ -173,7 +181,7 @@ def _names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
     return found
 
 
-def _filled(text: str, values: _Values, *, from_elsewhere: bool) -> Words:
+def filled(text: str, values: PodValues, *, from_elsewhere: bool) -> Words:
     """`$(NAME)` filled in: an unknown name stays as it is, `$$` is a dollar sign."""
     parts: list[str | Reference] = []
     position = size = 0

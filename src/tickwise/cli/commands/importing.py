@@ -152,16 +152,24 @@ def import_systemd(session: Session, /, *, files: tuple[str, ...], zone: str | N
 
 
 @import_.command("k8s")
+@click.option(
+    "--containers",
+    is_flag=True,
+    help="Run the image of each in a container, on Docker, Podman or Kubernetes.  [its command alone, on the "
+    "executor's machine]",
+)
 @import_options
 @_import_options
 @click.pass_obj
-def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, **mode: Any) -> int:
+def import_k8s(session: Session, /, *, files: tuple[str, ...], zone: str | None, containers: bool, **mode: Any) -> int:
     """Import Kubernetes CronJobs from YAML (`-`: stdin).
 
     \b
-    kubectl get cronjobs -A -o yaml | tickwise import k8s -
+    kubectl get cronjobs -A -o yaml | tickwise import k8s - --containers
     """
-    return _of_system(session, "k8s", files, zone, mode)
+    _check_zone(zone)
+    found = surrounded(sources.entries(files, "k8s", timezone=zone, containers=containers), mode)
+    return _imported(session, found, ImportMode.of(session, mode), several=len(files) > 1)
 
 
 @import_.command("celery")

@@ -48,7 +48,7 @@ def _with(each: SourceEntry, directory: str | None, variables: Sequence[str]) ->
         return each
     task: dict[str, Any] = dict(job["task"])
     if directory is not None:
-        task["directory"] = directory
+        task["working_dir" if task["kind"] == "container" else "directory"] = directory
     if variables:
         task["env"] = surroundings.variables(variables, task.get("env") or {})
     return each._replace(entry=replace(each.entry, job={**job, "task": task}))
