@@ -75,7 +75,7 @@ _FACTORS: Final = {
 
 
 class ContainerTask(NamedTuple):
-    """What a pod becomes."""
+    """The task of a pod, with the fields of its job."""
 
     task: dict[str, Any]
     fields: dict[str, Any]
