@@ -28,6 +28,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab_command import (
     DEFAULT_SHELL,
     Command,
+    fails_where_a_test_is_false,
     is_cut_short,
     job_name,
     leaves_processes,
@@ -78,6 +79,10 @@ _FLAGS: Final = re.compile(r"-([nqs]{1,3})[ \t]+")
 _NO_MAIL: Final = "MAILTO: cron mails the output, here no mail is sent; the output is kept with each run"
 _OF_FAILURES: Final = (
     "failures are told by an e-mail channel for {}: --apply finds it, or name one with --notify CHANNEL"
+)
+_FALSE_TEST: Final = (
+    "[ … ] && command: a false test ends it with exit code 1; cron says nothing of that, here the run fails, and "
+    "failures are told; write [ … ] || exit 0; command"
 )
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
@@ -228,7 +233,11 @@ def _translate(file: _File, line: _Line) -> Translation:
         changes.append(f"cron runs it as the user {user}, here it runs as the user of the executor that takes it")
     changes += line.quirks
     recipient = file.environment.get("MAILTO")
-    notes = (*_of_zones(file, times), *((f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}",) if recipient else ()))
+    notes = [*_of_zones(file, times)]
+    if recipient:
+        notes.append(f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}")
+    if fails_where_a_test_is_false(command.text):
+        notes.append(_FALSE_TEST)
     said = {name: value for name, value in job.items() if value or value == 0}
     recipients = [each for each in re.split(r"[,\s]+", recipient or "") if each]
     return Translation(said, changes, notes, recipients)

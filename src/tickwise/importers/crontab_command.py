@@ -143,6 +143,23 @@ def leaves_processes(text: str) -> bool:
     return _BACKGROUND.search(_QUOTED.sub("_", text)) is not None
 
 
+_CAPTURED: Final = re.compile(r"\$?\([^()]*\)")
+_COMPOUND: Final = re.compile(
+    r"\b(?:if\s.*?\bfi|(?:for|while|until)\s.*?\bdone|case\s.*?\besac)\b|\{\s.*?;\s*\}", re.DOTALL
+)
+_TESTED: Final = re.compile(r"(?:!\s+)?(?:test|\[|\[\[)\s")
+
+
+def fails_where_a_test_is_false(text: str) -> bool:
+    """Check whether the command ends as `[ … ] && program`: its exit code is 1 where the test is false."""
+    bare, before = _QUOTED.sub("_", text), ""
+    while bare != before:
+        bare, before = _CAPTURED.sub("_", bare), bare
+    last = _COMPOUND.sub("_", bare).rstrip("; \t").rpartition(";")[2]
+    tested = [part.strip() for part in last.split("&&")[:-1]]
+    return "||" not in last and not last.endswith("&") and any(_TESTED.match(part) for part in tested)
+
+
 def mentions(text: str, variable: str) -> bool:
     """Check whether the command itself reads the variable."""
     return f"${variable}" in text or f"${{{variable}" in text

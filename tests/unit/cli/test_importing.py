@@ -50,6 +50,16 @@ def test_jobs_below_a_mailto_name_the_channel_that_is_told(crontab: Path) -> Non
     assert ["MAILTO: failures are told to the channel on-call; the output is kept with each run"] == noted["notes"]
 
 
+def test_a_channel_that_no_job_is_told_by_is_a_warning(tmp_path: Path) -> None:
+    """`--notify` is about the jobs below a MAILTO: without one it would do nothing, unsaid."""
+    path = tmp_path / "tab"
+    path.write_text("0 3 * * * /usr/local/bin/backup\n", encoding="utf-8")
+    ran = bring("crontab", path, "--timezone", "Europe/Berlin", "--notify", "on-call")
+    assert "Warning: no job is below a MAILTO with a recipient, so --notify on-call is in no job" in ran.err
+    path.write_text("MAILTO=ada@example.org\n0 3 * * * /usr/local/bin/backup\n", encoding="utf-8")
+    assert "Warning" not in bring("crontab", path, "--timezone", "Europe/Berlin", "--notify", "on-call").err
+
+
 def test_of_several_files_each_entry_names_its_own(crontab: Path, tmp_path: Path) -> None:
     """With one file there is nothing to tell apart."""
     other = tmp_path / "other"

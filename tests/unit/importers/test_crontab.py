@@ -594,3 +594,9 @@ def test_any_bytes_can_be_read(content: bytes) -> None:
     for entry in read_crontab(content, source=content.decode("latin-1")).entries:
         assert entry.as_json()["verdict"] in ("same", "changed", "refused")
         assert entry.text.encode()
+
+
+def test_a_false_test_at_the_end_is_told() -> None:
+    """Cron looks at no exit code; here the run fails. As Debian's PHP has it."""
+    [note] = only(f"TZ={BERLIN}\n5 * * * * [ -x /a ] && if [ ! -d /b ]; then /a; fi\n").notes
+    assert "write [ … ] || exit 0; command" in note

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tickwise.importers.crontab_command import Command, is_cut_short, join_percent, split_percent, unwrap, wrap
+from tickwise.importers.crontab_command import (
+    Command,
+    fails_where_a_test_is_false,
+    is_cut_short,
+    join_percent,
+    split_percent,
+    unwrap,
+    wrap,
+)
 
 
 def output(command: Command, folder: Path) -> str:
@@ -154,3 +162,32 @@ def test_percent_signs_are_read_as_cron_reads_them(raw: str, text: str, stdin: s
 def test_a_command_that_a_percent_sign_cuts_in_two_is_recognised(text: str, cut: bool) -> None:
     """By what a shell would still wait for."""
     assert is_cut_short(text) is cut
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("[ -x /bin/none ] && echo hi", True),
+        ("test -f /none && echo hi", True),
+        ("[[ -f /none ]] && echo hi", True),
+        ("! test -d / && echo hi", True),
+        ("cd / && [ -x /bin/none ] && echo hi", True),
+        ("true; [ -x /bin/none ] && echo hi", True),
+        ("[ -x /bin/none ] && echo hi;", True),
+        ("[ -x /bin/none ] && if true; then echo hi; fi", True),
+        ("[ -x /bin/none ] || exit 0; echo hi", False),
+        ("test -x /bin/none || echo hi", False),
+        ("[ -x /bin/none ] && echo hi || true", False),
+        ("[ -x /bin/none ] && echo hi; true", False),
+        ("[ -x /bin/none ] && echo hi &", False),
+        ("if [ -x /bin/none ]; then echo hi; fi", False),
+        ("echo '[ -x /bin/none ] && echo hi'", False),
+        ("echo hi && echo ho", False),
+        ("echo $([ -x /bin/none ] && echo hi)", False),
+    ],
+)
+def test_a_command_that_ends_with_a_false_test_fails(text: str, fails: bool, tmp_path: Path) -> None:
+    """As a shell says: cron looks at no exit code, and a run is judged by it."""
+    assert fails is fails_where_a_test_is_false(text)
+    done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, check=False)
+    assert fails is (done.returncode == 1)

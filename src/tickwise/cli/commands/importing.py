@@ -230,6 +230,8 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
         for line in (*(f"  {output.safe(line)}" for line in repeated.lines()), *_notes(found)):
             click.echo(line)
     _say_what_is_done(session, mode, places, stored)
+    if mode.notify is not None and not any(each.entry.recipients for each in found if each.entry.job is not None):
+        session.note(f"Warning: no job is below a MAILTO with a recipient, so --notify {mode.notify} is in no job")
     for job_id in early:
         session.note(f"Warning: job {job_id} came due before it was paused: see tickwise jobs occurrences {job_id}")
     is_whole = len(places) == len(found) and not any(each.fields for each in stored.values())
