@@ -15,7 +15,10 @@ from tickwise_sdk import AsyncClient, AsyncSubmitted, BoundCall, Client, Context
 from tickwise_sdk.events import Event, follow, follow_async
 
 if TYPE_CHECKING:
+    from tickwise_sdk import TaskContext  # type: ignore[attr-defined]  # there is no such name
     from tickwise_sdk.types import JobBody, JobView, RunView
+
+    assert TaskContext
 
 
 @dataclass
