@@ -1,5 +1,5 @@
-"""K1 and K3: T2 over more than one database and one executor's polls, beside T2 as it is on one."""
+"""K1, K3, K4: T2 over a broker, and over two databases, beside T2 as it is."""
 
-from bench.cases.scaling import kafka, two_databases
+from bench.cases.scaling import kafka, sqs, two_databases
 
-CASES = (kafka.CASE, two_databases.CASE)
+CASES = (kafka.CASE, sqs.CASE, two_databases.CASE)
