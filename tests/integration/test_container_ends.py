@@ -87,13 +87,13 @@ DEATHS: dict[str, Death] = {
         {"mounts": [{"source": "/etc", "target": "/x"}], "command": ["true"]}, "mount_refused", INVALID, "/etc"
     ),
     "memory": Death(
-        HUNGRY, "memory_limit", FAILED, "33554432", {"limits": TaskLimits(OUTPUT_BYTES, memory_bytes=32 << 20)}
+        HUNGRY, "memory_limit", FAILED, "32 MB", {"limits": TaskLimits(OUTPUT_BYTES, memory_bytes=32 << 20)}
     ),
     "processor": Death(
         {"command": "while :; do :; done"}, "cpu_limit", FAILED, "0.5 s",
         {"limits": TaskLimits(OUTPUT_BYTES, cpu_seconds=0.5)},
     ),
-    "output": Death({"command": "yes"}, "output_limit", FAILED, "10000", {"limits": TaskLimits(10_000)}),
+    "output": Death({"command": "yes"}, "output_limit", FAILED, "9.8 KB", {"limits": TaskLimits(10_000)}),
     "time": Death(LASTS, "timeout", FAILED, "0.5 s", {"timeout_seconds": 0.5}),
     "result": Death({"command": 'echo no >"$TICKWISE_RESULT_FILE"'}, "result", FAILED, "JSON"),
     "stopped": Death(LASTS, "cancelled", Verdict.CANCELLED, "", {}, "stop"),

@@ -223,10 +223,11 @@ async def test_output_can_be_read_while_it_is_written(shop: Shop) -> None:
 
 
 async def test_too_much_output_ends_the_process(shop: Shop) -> None:
-    """And keeps what was allowed."""
+    """And keeps what was allowed. The sentence says the size as people read it."""
     given = shop.shell("yes", limits=TaskLimits(100_000))
     ending = await shop.ending(given)
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "output_limit")
+    assert "more output than the 97.7 KB that the job allows" in (ending.error or "")
     assert len(await log_of(shop.blobs, given)) == 100_000
 
 

@@ -116,7 +116,8 @@ REASONS = {
     "not_started": "The program could not be started.",
     "outcome_lost": "Of an attempt: the process that had started the task was killed, and the task's exit status is "
     "lost with it. It runs again.",
-    "output_limit": "It wrote more than the job allows (`limits`).",
+    "output_limit": "It wrote more than the job allows (`limits`). There is no retry, unless the job's "
+    "`retry.on.reason` asks for it.",
     "output_lost": "It ended well, but its output could not be stored.",
     "poison": f"It was lost with its executor {CRASHES_MAX} times, so it is not tried again.",
     "process_limit": "It wanted more processes and threads at once than its `limits.processes`.",

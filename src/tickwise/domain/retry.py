@@ -115,6 +115,8 @@ OUTPUT_LOST: Final = "output_lost"
 """The reason of an attempt that ended well and counts as failed: its output could not be stored."""
 SECRET_MISSING: Final = "secret_missing"
 """A secret that its task names is not there. The next attempt would lack it too."""
+OUTPUT_LIMIT: Final = "output_limit"
+"""The reason of an attempt that wrote more than its job allows. The next would write as much."""
 SECRETS_AWAY: Final = "secrets_away"
 """The provider of a secret that its task names does not answer, so the run was given back before it began."""
 STARTER_LOST: Final = "starter_lost"
@@ -127,6 +129,10 @@ POD_PENDING: Final = "pod_pending"
 """The reason of a run that was given back before it began: no node took its pod in time, or a quota was full."""
 POD_DISRUPTED: Final = "pod_disrupted"
 """The reason of a run that was given back before it began: its pod was evicted, preempted or deleted meanwhile."""
+_LIKELY_AGAIN: Final = (
+    "It is not tried again, as the next attempt would write as much; if you know better, retry.on.reason "
+    '{"output_limit": "retry"} of the job asks for it.'
+)
 RETRY_DEADLINE: Final = "retry_deadline"
 """The reason of a run that ended because its next attempt would have begun after its deadline: it waited too long for
 its turn."""
@@ -193,6 +199,8 @@ def resolve(policy: RetryPolicy, failure: AttemptFailure, chance: float) -> Reso
         return Resolution(None, f"Its job says not to try again after {rule.said}.")
     if rule is None and failure.permanent:
         return Resolution(None)
+    if rule is None and failure.reason == OUTPUT_LIMIT:
+        return Resolution(None, _LIKELY_AGAIN if failure.failures <= policy.max_retries else None)
     delay = delay_seconds(policy, failures=failure.failures, chance=chance)
     if delay is None:
         return Resolution(None)

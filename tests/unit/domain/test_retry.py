@@ -203,6 +203,18 @@ def test_what_cannot_succeed_is_not_tried_again_unless_a_rule_names_it() -> None
         assert Resolution(1001.0) == resolve(RetryPolicy(jitter=0.0, on=rules), missing, 0.5)
 
 
+def test_too_much_output_is_not_tried_again_unless_a_rule_asks() -> None:
+    """The next attempt would write as much. The error says how to ask for it, unless no retry was left anyway."""
+    ended = AttemptFailure(failures=1, due=0.0, at=10.0, reason="output_limit")
+    found = resolve(RetryPolicy(), ended, MIDDLE)
+    asked = RetryPolicy(on=RetryRules(reason={"output_limit": After.RETRY}))
+    assert found.retry_at is None
+    assert found.why is not None
+    assert 'retry.on.reason {"output_limit": "retry"}' in found.why
+    assert Resolution(None) == resolve(RetryPolicy(max_retries=0), ended, MIDDLE)
+    assert Resolution(11.0) == resolve(asked, ended, MIDDLE)
+
+
 def test_a_rule_against_a_retry_says_so() -> None:
     """People read why three retries were left and not one was made."""
     policy = RetryPolicy(on=RetryRules(exit_code={"64-78": After.FAIL}))

@@ -20,6 +20,7 @@ from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import TickwiseError
 from tickwise.domain.observing.usage import NOT_MEASURED
 from tickwise.domain.retry import OUTPUT_LOST
+from tickwise.domain.rules.capacities import size_in_words
 from tickwise.ports.runner import Assignment, Ending, Reports, TaskKind, Verdict
 
 _logger = logging.getLogger(__name__)
@@ -92,15 +93,15 @@ def _over(reason: str, assignment: Assignment) -> str:
         case "cpu_limit":
             return f"it took more processor time than the {limits.cpu_seconds:g} s that the job allows"
         case "memory_limit":
-            return f"it needed more memory than the {limits.memory_bytes} bytes that the job allows"
+            return f"it needed more memory than the {size_in_words(limits.memory_bytes or 0)} that the job allows"
         case "disk_limit":
-            return f"it kept more in its work folder than the {limits.disk_bytes} bytes that are allowed"
+            return f"it kept more in its work folder than the {size_in_words(limits.disk_bytes or 0)} that are allowed"
         case "file_limit":
             return f"it kept more files in its work folder than the {limits.files} that the job allows"
         case "process_limit":
             return f"it wanted more processes and threads at once than the {limits.processes} that the job allows"
         case _:
-            return f"it wrote more output than the {limits.output_bytes} bytes that the job allows"
+            return f"it wrote more output than the {size_in_words(limits.output_bytes)} that the job allows"
 
 
 def with_log(ending: Ending, sink: OutputSink) -> Ending:
