@@ -28,6 +28,7 @@ from tickwise.domain.zones import zone_named
 from tickwise.importers.crontab_command import (
     DEFAULT_SHELL,
     Command,
+    fails_where_a_lock_is_held,
     fails_where_a_test_is_false,
     is_cut_short,
     job_name,
@@ -81,8 +82,12 @@ _OF_FAILURES: Final = (
     "failures are told by an e-mail channel for {}: --apply finds it, or name one with --notify CHANNEL"
 )
 _FALSE_TEST: Final = (
-    "[ … ] && command: a false test ends it with exit code 1; cron says nothing of that, here the run fails, and "
-    "failures are told; write [ … ] || exit 0; command"
+    "[ … ] && command, or command -v … && command: where the test is false the exit code is not 0; cron says nothing "
+    "of that, here the run fails, and failures are told; write [ … ] || exit 0; command"
+)
+_HELD_LOCK: Final = (
+    "flock -n: while the lock is held the exit code is 1; cron says nothing of that, here the run fails, and failures "
+    "are told; write flock -n -E 0, or leave flock out and let the job say overlap: skip"
 )
 _NO_ZONE: Final = (
     "crontab runs in the machine's zone, which is not written in the file; here in UTC; give --timezone, such as "
@@ -238,6 +243,8 @@ def _translate(file: _File, line: _Line) -> Translation:
         notes.append(f"{_NO_MAIL}; {_OF_FAILURES.format(shown(recipient))}")
     if fails_where_a_test_is_false(command.text):
         notes.append(_FALSE_TEST)
+    if fails_where_a_lock_is_held(command.text):
+        notes.append(_HELD_LOCK)
     said = {name: value for name, value in job.items() if value or value == 0}
     recipients = [each for each in re.split(r"[,\s]+", recipient or "") if each]
     return Translation(said, changes, notes, recipients)

@@ -147,17 +147,43 @@ _CAPTURED: Final = re.compile(r"\$?\([^()]*\)")
 _COMPOUND: Final = re.compile(
     r"\b(?:if\s.*?\bfi|(?:for|while|until)\s.*?\bdone|case\s.*?\besac)\b|\{\s.*?;\s*\}", re.DOTALL
 )
-_TESTED: Final = re.compile(r"(?:!\s+)?(?:test|\[|\[\[)\s")
+_TESTED: Final = re.compile(
+    r"(?:!\s+)?(?:(?:/usr)?/bin/)?(?:(?:test|\[|\[\[|which|type|hash|pgrep)\s|command\s+-[vV]\s|e?grep\s+-\w*q)"
+)
+"""Programs that are asked for their exit code."""
+_LOCKED: Final = re.compile(r"\bflock((?:\s+-\S+)+)")
+_AT_ONCE: Final = re.compile(r"-[a-zA-Z]*n|--nb|--nonblock")
+_OWN_CODE: Final = re.compile(r"-[a-zA-Z]*E|--conflict-exit-code")
 
 
 def fails_where_a_test_is_false(text: str) -> bool:
-    """Check whether the command ends as `[ … ] && program`: its exit code is 1 where the test is false."""
+    """Check whether the command ends as `[ … ] && program`, or with another program that is asked for its exit code:
+    `command -v`, `which`, `pgrep`, `grep -q`. Its exit code is not 0 where the test is false."""
+    last = _last_list(text)
+    tested = [part.strip() for part in last.split("&&")[:-1]]
+    return _is_judged(last) and any(_TESTED.match(part) for part in tested)
+
+
+def fails_where_a_lock_is_held(text: str) -> bool:
+    """Check whether the command ends as `flock -n FILE program`: its exit code is 1 while another run has the lock."""
+    last = _last_list(text)
+    if not _is_judged(last) or (found := _LOCKED.search(last.rpartition("|")[2])) is None:
+        return False
+    options = found.group(1).split()
+    return any(map(_AT_ONCE.match, options)) and not any(map(_OWN_CODE.match, options))
+
+
+def _last_list(text: str) -> str:
+    """What a command ends with, behind its last `;`, its quoted and its compound parts as `_`."""
     bare, before = _QUOTED.sub("_", text), ""
     while bare != before:
         bare, before = _CAPTURED.sub("_", bare), bare
-    last = _COMPOUND.sub("_", bare).rstrip("; \t").rpartition(";")[2]
-    tested = [part.strip() for part in last.split("&&")[:-1]]
-    return "||" not in last and not last.endswith("&") and any(_TESTED.match(part) for part in tested)
+    return _COMPOUND.sub("_", bare).rstrip("; \t").rpartition(";")[2]
+
+
+def _is_judged(last: str) -> bool:
+    """Check whether a failure in this list is that of the command: nothing takes its place, and it is waited for."""
+    return "||" not in last and not last.endswith("&")
 
 
 def mentions(text: str, variable: str) -> bool:

@@ -75,8 +75,8 @@ def test_people_read_a_block_for_each_entry_and_a_sum(crontab: Path) -> None:
     assert (0, "") == (ran.code, ran.err)
     assert "same     line 2\n    0 3 * * * /usr/local/bin/backup\n" in ran.out
     assert "refused  line 4\n    @reboot /bin/start\n  - " in ran.out
-    assert "same     line 5\n    */5 * * * * date\n" in ran.out
-    assert "\n3 entries: 2 same, 0 changed, 1 refused\n  - MAILTO: " in ran.out
+    assert "same     line 5  [1]\n    */5 * * * * date\n" in ran.out
+    assert "\n3 entries: 2 same, 0 changed, 1 refused\n  [1] MAILTO: " in ran.out
     assert ran.out.endswith("(1 entry)\n")
 
 

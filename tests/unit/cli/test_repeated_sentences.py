@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.local_up import Ran, call_command, environment
+from tickwise.cli.imports.repeated import RepeatedSentences
+from tickwise.cli.sources import entries
 
 MACHINE = """\
 CRON_TZ=Asia/Tokyo
@@ -36,7 +38,7 @@ def test_a_sentence_of_several_entries_stands_once_with_their_number(tmp_path: P
     ran = bring(*written(tmp_path), "--no-run-as")
     assert (0, 1, 1) == (ran.code, ran.out.count(ROOT), ran.out.count(REBOOT))
     heads = [line.rsplit("/", 1)[1] for line in ran.out.splitlines() if line.startswith(("changed", "refused"))]
-    assert ["web1.cron:2  [1]", "web1.cron:3  [1]", "web1.cron:4  [2]", "web1.cron:5  [2]"] == heads[:4]
+    assert ["web1.cron:2  [1] [5]", "web1.cron:3  [1] [5]", "web1.cron:4  [2]", "web1.cron:5  [2]"] == heads[:4]
     below = ran.out.partition("15 entries: ")[2].splitlines()
     assert [f"  [1] {ROOT} (6 entries)", True] == [below[1], below[2].startswith(f"  [2] {REBOOT}")]
     assert below[2].endswith("(6 entries)")
@@ -49,6 +51,31 @@ def test_a_sentence_of_one_entry_stands_with_it(tmp_path: Path) -> None:
     ran = bring(place, "--system", "--timezone", "UTC", "--no-run-as")
     assert f"changed  line 1\n    0 3 * * * root /srv/bin/one\n  - {ROOT}\n" in ran.out
     assert "[1]" not in ran.out
+
+
+def test_a_note_says_of_which_entries_it_is(tmp_path: Path) -> None:
+    """By a number; one of all that is imported needs none, and refusals have none."""
+    place = tmp_path / "one.cron"
+    tested = "* * * * * [ -x /srv/bin/a ] && /srv/bin/a"
+    place.write_text(f"MAILTO=ada@example.org\n{tested}\n5 * * * * date\n@reboot date\n", encoding="utf-8")
+    ran = bring(place, "--timezone", "UTC")
+    heads = [line for line in ran.out.splitlines() if line.startswith(("same", "refused"))]
+    assert ["same     line 2  [1]", "same     line 3", "refused  line 4"] == heads
+    first, second = ran.out.partition("3 entries: ")[2].splitlines()[1:]
+    assert (True, True) == (first.startswith("  [1] [ … ] && command"), first.endswith("(1 entry)"))
+    assert (True, True) == (second.startswith("  - MAILTO: "), second.endswith("(2 entries)"))
+
+
+def test_a_warning_of_the_server_about_several_jobs_stands_once(tmp_path: Path) -> None:
+    """Without a number where it is about all; one about a single job stands with its entry."""
+    place = tmp_path / "one.cron"
+    place.write_text("1 * * * * date\n2 * * * * date\n3 * * * * date\n", encoding="utf-8")
+    found = entries((str(place),), "crontab", timezone="UTC")
+    said = {0: ("nobody serves it", "no user", "alone"), 1: ("nobody serves it", "no user"), 2: ("nobody serves it",)}
+    below = RepeatedSentences.of(found, said)
+    assert ["[1] no user (2 entries)", "! nobody serves it (3 entries)"] == list(below.lines())
+    assert ["[1]", "[1]", ""] == [below.marks(each, said[number]) for number, each in enumerate(found)]
+    assert [["alone"], [], []] == [below.own_warnings(said[number]) for number in range(3)]
 
 
 def test_programs_get_each_sentence_with_its_entry(tmp_path: Path) -> None:

@@ -600,3 +600,10 @@ def test_a_false_test_at_the_end_is_told() -> None:
     """Cron looks at no exit code; here the run fails. As Debian's PHP has it."""
     [note] = only(f"TZ={BERLIN}\n5 * * * * [ -x /a ] && if [ ! -d /b ]; then /a; fi\n").notes
     assert "write [ … ] || exit 0; command" in note
+
+
+def test_a_lock_that_is_not_waited_for_is_told() -> None:
+    """With the two ways out; one that is waited for is left alone."""
+    [note] = only(f"TZ={BERLIN}\n5 * * * * flock -n /run/a.lock /a\n").notes
+    assert "write flock -n -E 0, or leave flock out and let the job say overlap: skip" in note
+    assert () == only(f"TZ={BERLIN}\n5 * * * * flock /run/a.lock /a\n").notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tickwise.importers.crontab_command import (
     Command,
+    fails_where_a_lock_is_held,
     fails_where_a_test_is_false,
     is_cut_short,
     join_percent,
@@ -175,6 +177,11 @@ def test_a_command_that_a_percent_sign_cuts_in_two_is_recognised(text: str, cut:
         ("true; [ -x /bin/none ] && echo hi", True),
         ("[ -x /bin/none ] && echo hi;", True),
         ("[ -x /bin/none ] && if true; then echo hi; fi", True),
+        ("/usr/bin/test -f /none && echo hi", True),
+        ("command -v none-such >/dev/null && echo hi", True),
+        ("type none-such >/dev/null 2>&1 && echo hi", True),
+        ("grep -sq b /none && echo hi", True),
+        ("command -v none-such >/dev/null || exit 0; echo hi", False),
         ("[ -x /bin/none ] || exit 0; echo hi", False),
         ("test -x /bin/none || echo hi", False),
         ("[ -x /bin/none ] && echo hi || true", False),
@@ -190,4 +197,31 @@ def test_a_command_that_ends_with_a_false_test_fails(text: str, fails: bool, tmp
     """As a shell says: cron looks at no exit code, and a run is judged by it."""
     assert fails is fails_where_a_test_is_false(text)
     done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, check=False)
+    assert fails is (done.returncode != 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "fails"),
+    [
+        ("flock -n lock true", True),
+        ("/usr/bin/flock -n lock true", True),
+        ("cd . && flock -xn lock true", True),
+        ("flock --nonblock lock true", True),
+        ("flock -n -E 0 lock true", False),
+        ("flock -n --conflict-exit-code 0 lock true", False),
+        ("flock -n lock true || true", False),
+        ("flock -n lock true; true", False),
+        ("flock -n lock true | cat", False),
+        ("flock -n lock true &", False),
+        ("flock -w 0.01 -E 0 lock true", False),
+        ("flock other true", False),
+        ("echo 'flock -n lock true'", False),
+    ],
+)
+def test_a_command_that_finds_its_lock_held_fails(text: str, fails: bool, tmp_path: Path) -> None:
+    """As flock says: two runs of a minute that are kept apart by it are one failure."""
+    assert fails is fails_where_a_lock_is_held(text)
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, check=False)
     assert fails is (done.returncode == 1)

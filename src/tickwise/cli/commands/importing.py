@@ -222,13 +222,13 @@ def _imported(session: Session, found: Sequence[SourceEntry], mode: ImportMode, 
     if session.as_json:
         session.show_json({"entries": [_as_json(each, stored.get(place), several) for place, each in enumerate(found)]})
     else:
-        repeated = RepeatedSentences.of(found)
+        repeated = RepeatedSentences.of(found, {place: each.warnings for place, each in stored.items()})
         for place, each in enumerate(found):
             for line in _lines(session, each, stored.get(place), several, repeated):
                 click.echo(line)
         click.echo(_summary(found))
-        for line in (*(f"  {output.safe(line)}" for line in repeated.lines()), *_notes(found)):
-            click.echo(line)
+        for line in repeated.lines():
+            click.echo(f"  {output.safe(line)}")
     _say_what_is_done(session, mode, places, stored)
     if mode.notify is not None and not any(each.entry.recipients for each in found if each.entry.job is not None):
         session.note(f"Warning: no job is below a MAILTO with a recipient, so --notify {mode.notify} is in no job")
@@ -271,7 +271,7 @@ def _lines(
     entry = each.entry
     colour = session.colour(sys.stdout)
     place = f"{output.safe(each.file)}:{entry.line}" if several else f"line {entry.line}"
-    marks = repeated.marks(each)
+    marks = repeated.marks(each, stored.warnings if stored is not None else ())
     verdict = output.styled(entry.verdict.value.ljust(7), _STYLES[entry.verdict.value], colour)
     yield f"{verdict}  {place}{f'  {marks}' if marks else ''}"
     said = entry.text.splitlines() or [""]
@@ -280,10 +280,10 @@ def _lines(
         yield f"    … and {len(said) - LINES_SHOWN} more lines"
     yield from (f"  - {output.safe(sentence)}" for sentence in repeated.own(each))
     if stored is not None:
-        yield from _stored_lines(stored)
+        yield from _stored_lines(stored, repeated)
 
 
-def _stored_lines(stored: Stored) -> Iterator[str]:
+def _stored_lines(stored: Stored, repeated: RepeatedSentences) -> Iterator[str]:
     from tickwise.cli.imports.import_jobs import ImportOutcome
 
     if stored.outcome is ImportOutcome.CREATED:
@@ -295,20 +295,13 @@ def _stored_lines(stored: Stored) -> Iterator[str]:
             f"  ! job {stored.job_id} was imported before and says something else now ({', '.join(stored.fields)}); it "
             "is left as it is. Change it with `tickwise jobs edit`, or cancel it and import again"
         )
-    yield from (f"  ! {output.safe(warning)}" for warning in stored.warnings)
+    yield from (f"  ! {output.safe(warning)}" for warning in repeated.own_warnings(stored.warnings))
 
 
 def _summary(found: Sequence[SourceEntry]) -> str:
     counts = Counter(each.entry.verdict.value for each in found)
     entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
     return f"{entries}: {counts['same']} same, {counts['changed']} changed, {counts['refused']} refused"
-
-
-def _notes(found: Sequence[SourceEntry]) -> Iterator[str]:
-    """The notes of all entries, each once with the number of its entries."""
-    for note, count in Counter(note for each in found for note in each.entry.notes).items():
-        entries = "1 entry" if count == 1 else f"{count} entries"
-        yield f"  - {output.safe(note)} ({entries})"
 
 
 def _say_what_is_done(session: Session, mode: ImportMode, places: Sequence[int], stored: dict[int, Stored]) -> None:
