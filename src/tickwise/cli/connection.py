@@ -64,6 +64,8 @@ class ServerTarget(NamedTuple):
     """The name that the server's certificate must have; None: that of the address."""
     is_federated: bool = False
     """The token of a pipeline or a cluster is exchanged for one of this server, in place of the key."""
+    is_local: bool = False
+    """It is the `up` of this machine, found by its record."""
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -191,4 +193,6 @@ def _server(
     if url and url.rstrip("/") != local.url.rstrip("/"):
         # The local key is for the local server only; another one must not even see it.
         return ServerTarget(url, key)
-    return ServerTarget(url or local.url, key or local.key, ca_file=local.ca_file, server_name=local.server_name)
+    return ServerTarget(
+        url or local.url, key or local.key, ca_file=local.ca_file, server_name=local.server_name, is_local=True
+    )

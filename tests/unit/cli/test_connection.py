@@ -28,7 +28,7 @@ def _find(folder: Path, url: str | None = None, key: str | None = None, **enviro
 
 def test_a_local_up_is_found_with_its_key(local: Path) -> None:
     """Nothing to paste."""
-    assert connection.ServerTarget("http://127.0.0.1:8471", "local-key") == _find(local)
+    assert connection.ServerTarget("http://127.0.0.1:8471", "local-key", is_local=True) == _find(local)
 
 
 def test_what_is_told_comes_first(local: Path) -> None:
@@ -43,12 +43,13 @@ def test_what_is_told_comes_first(local: Path) -> None:
 def test_the_local_key_stays_here(local: Path) -> None:
     """Another server must not even see it; the local one by its full address may."""
     assert connection.ServerTarget("http://other", None) == _find(local, "http://other")
-    assert connection.ServerTarget("http://127.0.0.1:8471/", "local-key") == _find(local, "http://127.0.0.1:8471/")
+    same = connection.ServerTarget("http://127.0.0.1:8471/", "local-key", is_local=True)
+    assert same == _find(local, "http://127.0.0.1:8471/")
 
 
 def test_another_key_for_the_local_server(local: Path) -> None:
     """Its address is still found."""
-    assert connection.ServerTarget("http://127.0.0.1:8471", "mine") == _find(local, key="mine")
+    assert connection.ServerTarget("http://127.0.0.1:8471", "mine", is_local=True) == _find(local, key="mine")
 
 
 def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:

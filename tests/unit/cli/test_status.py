@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
 from tickwise.cli.overview.glance import AT_ONCE, Glance, as_json, together
-from tickwise.cli.overview.lines import status_lines
+from tickwise.cli.overview.lines import status_lines, unserved_words
 from tickwise.cli.session import Session
 from tickwise.sdk.client import ProblemError
 
@@ -77,6 +77,37 @@ def test_a_queue_of_a_late_job_that_nobody_serves_is_named(
         assert (queue in said) == (words in lines), lines
     assert (not executors) == ("NO EXECUTOR is active" in lines)
     assert said == as_json(found)["unserved_queues"]
+
+
+def _glance(late: list[dict[str, Any]], *, is_local: bool = False) -> Glance:
+    return Glance(
+        seen_at=1_800_000_100.0, since=1_800_000_000.0, running=[], more_running=False, failed=[], more_failed=False,
+        counts={}, late=late, held=[], stops=[], executors=[{**EXECUTOR, "labels": ["gpu", "task:shell"]}], roles=[],
+        names={}, is_local=is_local,
+    )  # fmt: skip
+
+
+def test_what_starts_an_executor_names_the_labels_that_late_jobs_need() -> None:
+    """Else its first start would change nothing. Labels of Tickwise's own are not given by people."""
+    late = [{**_late("web1"), "requires": ["machine=web1", "task:shell"]}, _late("db1")]
+    words = unserved_words(_glance(late))
+    assert [
+        "NO EXECUTOR serves the queue db1; start one: tickwise executor --queues db1",
+        "NO EXECUTOR serves the queue web1; start one: tickwise executor --queues web1 --labels machine=web1",
+    ] == words
+    assert (
+        "Or let the `up` of this machine serve them: tickwise down, then TICKWISE_LABELS=gpu,machine=web1 tickwise up "
+        "--queues db1,default,web1, with its other options as before"
+    ) == unserved_words(_glance(late, is_local=True))[-1]
+
+
+def test_a_need_of_late_jobs_that_no_executor_meets_is_told_once() -> None:
+    """In the words of the server, with the number of its jobs; other warnings are not about that."""
+    missing = "no active executor of the queue 'default' has the labels machine=db1; its runs wait until one has"
+    late = [{**_late("default"), "warnings": [missing, "the channel ops is gone"]} for _ in range(2)]
+    found = _glance([*late, _late("default")], is_local=True)
+    assert [f"2 jobs late: {missing}"] == unserved_words(found)
+    assert {missing: 2} == as_json(found)["unmet_needs"]
 
 
 def test_parts_are_asked_for_together() -> None:

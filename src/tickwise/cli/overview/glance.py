@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,8 @@ LATE_LOOKED_SECONDS: Final = 86_400.0
 MAX_FAILED: Final = 100
 """Failed runs that are read, to group them by their jobs."""
 MAX_LATE: Final = 20
+NO_EXECUTOR: Final = "no active executor"
+"""The beginning of each warning about a job that no active executor can take."""
 AT_ONCE: Final = 3
 """Requests that are under way at once."""
 
@@ -65,6 +67,8 @@ class Glance:
     roles: Sequence[Json] | None
     names: Mapping[str, str]
     """Of the jobs of the runs."""
+    is_local: bool = False
+    """The server is the `tickwise up` of this machine."""
 
 
 def look(session: Session, *, at: float, since: float, most: int) -> Glance:
@@ -106,6 +110,7 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
         executors=None if executors is None else [each for each in executors if each["alive"]],
         roles=roles,
         names=names_of(session, [run["job_id"] for run in shown]),
+        is_local=session.target.is_local,
     )
 
 
@@ -165,8 +170,24 @@ def unserved_queues(found: Glance) -> list[str]:
     and none where the caller may not look."""
     if not found.executors:
         return []
-    served = {queue for each in found.executors for queue in each["queues"]}
-    return sorted({job["queue"] for job in found.late or ()} - served)
+    return sorted({job["queue"] for job in found.late or ()} - _served(found))
+
+
+def unmet_needs(found: Glance) -> Mapping[str, int]:
+    """Why no active executor can take late jobs of queues that are served, in the server's words (labels, users, memory
+    …), each with the number of its jobs."""
+    served = _served(found)
+    late = [job for job in found.late or () if job["queue"] in served]
+    return Counter(words for job in late for words in job.get("warnings") or () if words.startswith(NO_EXECUTOR))
+
+
+def own_labels(labels: Iterable[str]) -> set[str]:
+    """The labels that people give: those with a colon are Tickwise's own."""
+    return {label for label in labels if ":" not in label}
+
+
+def _served(found: Glance) -> set[str]:
+    return {queue for each in found.executors or () for queue in each["queues"]}
 
 
 def as_json(found: Glance) -> Json:
@@ -181,6 +202,7 @@ def as_json(found: Glance) -> Json:
         "counts": found.counts,
         "late": found.late,
         "unserved_queues": unserved_queues(found),
+        "unmet_needs": dict(unmet_needs(found)),
         "held_queues": found.held,
         "stops": found.stops,
         "executors": found.executors,

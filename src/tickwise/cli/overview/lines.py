@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tickwise.cli import moments, output
-from tickwise.cli.overview.glance import Glance, unserved_queues
+from tickwise.cli.overview.glance import Glance, own_labels, unmet_needs, unserved_queues
 from tickwise.cli.session import Session
 from tickwise.cli.terminal.columns import TableColumn
 
@@ -82,11 +82,38 @@ def alive(found: Glance) -> str:
 
 
 def unserved_words(found: Glance) -> list[str]:
-    """A line for each queue of a late job that no executor serves."""
-    return [
-        f"NO EXECUTOR serves the queue {queue}; start one: tickwise executor --queues {shlex.quote(queue)}"
-        for queue in unserved_queues(found)
-    ]
+    """A line for each queue of a late job that no executor serves, with what starts one, and for each other need of
+    late jobs that none meets."""
+    queues = unserved_queues(found)
+    said = [f"NO EXECUTOR serves the queue {queue}; start one: {_starting(found, queue)}" for queue in queues]
+    said += [f"{_counted(count, 'job')} late: {words}" for words, count in unmet_needs(found).items()]
+    if queues and found.is_local:
+        said.append(_restarting(found, queues))
+    return said
+
+
+def _starting(found: Glance, queue: str) -> str:
+    labels = ",".join(sorted(_required(found, [queue])))
+    return f"tickwise executor --queues {shlex.quote(queue)}{f' --labels {shlex.quote(labels)}' if labels else ''}"
+
+
+def _restarting(found: Glance, queues: Sequence[str]) -> str:
+    """The same by the `up` of this machine, whose database may be embedded: no executor of its own can reach that."""
+    executors = found.executors or ()
+    served = ",".join(sorted({*queues, *(queue for each in executors for queue in each["queues"])}))
+    needed = _required(found, queues)
+    had = own_labels(label for each in executors for label in each.get("labels") or ())
+    labels = f"TICKWISE_LABELS={shlex.quote(','.join(sorted(needed | had)))} " if needed else ""
+    return (
+        f"Or let the `up` of this machine serve them: tickwise down, then {labels}tickwise up --queues "
+        f"{shlex.quote(served)}, with its other options as before"
+    )
+
+
+def _required(found: Glance, queues: Sequence[str]) -> set[str]:
+    return own_labels(
+        label for job in found.late or () if job["queue"] in queues for label in job.get("requires") or ()
+    )
 
 
 def summary(session: Session, found: Glance) -> str:
