@@ -23,6 +23,7 @@ from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.wiring.cassandra.keyspace import cassandra_findings
+from tickwise.wiring.containers.isolation_findings import isolation_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
@@ -285,6 +286,8 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
             yield finding
         for shards in await shard_findings(database_url.split()):
             yield shards
+        async for finding in isolation_findings(store):
+            yield finding
         yield await clocks(settings.signals_url or database_url, store)
         async for finding in findings_apart(settings, store):
             yield finding

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import socket
 import struct
 
 from tests.security.isolation.attacks import KERNEL, attack, depends, reached, stopped
-from tests.security.isolation.toolkit import Host, call, first_of, in_child, mmap, numbered, permitted, read
+from tests.security.isolation.toolkit import Host, call, fcntl, first_of, in_child, mmap, numbered, permitted, read
 
 NEEDS_ROOT = stopped("it needs a capability")
 FILTERED = stopped("the call is refused")
@@ -185,3 +186,33 @@ def calls_of_x32(host: Host) -> object:
 def ciphers_of_the_kernel(host: Host) -> object:
     """Use the kernel's ciphers by a socket (`AF_ALG`), where it had holes."""
     return socket.socket(38, socket.SOCK_SEQPACKET, 0)
+
+
+@attack(
+    KERNEL, process=depends("whether the kernel has them"), sandbox=stopped("such sockets are refused"), is_shown=False
+)
+def rare_protocols(host: Host) -> object:
+    """Have the kernel load a protocol that hardly a program uses, and that had holes: SCTP, DCCP, MPTCP, L2TP, SMC."""
+    kinds = ((1, 262), (5, 132), (5, 0), (6, 33), (6, 0), (2, 136), (2, 115), (1, 256))
+    families = (socket.AF_INET, socket.AF_INET6)
+    return first_of(lambda each: socket.socket(*each), ((family, *kind) for family in families for kind in kinds))
+
+
+@attack(KERNEL, process=reached("users may name what is above their TCP"), sandbox=FILTERED, quick=True)
+def protocols_above_tcp(host: Host) -> object:
+    """Have the kernel load what is to lie above a connection (`TCP_ULP`). (Its name is empty here.)"""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, 31, b"")
+        except OSError as refusal:
+            if refusal.errno != errno.EINVAL:
+                raise
+    return "the kernel looked at the name"
+
+
+@attack(KERNEL, process=reached("users may say what reads their own terminals"), sandbox=FILTERED, quick=True)
+def readers_of_terminals(host: Host) -> object:
+    """Have a terminal of its own read by another driver, which the kernel loads (`TIOCSETD`). (By the usual one.)"""
+    _, terminal = os.openpty()
+    fcntl.ioctl(terminal, 0x5423, struct.pack("i", 0))
+    return "the terminal has the reader that it asked for"

@@ -154,10 +154,12 @@ def nested_user_namespaces(host: Host) -> object:
 
     def nested() -> int:
         for _ in range(30):
-            uid = os.getuid()
+            # The kernel makes the next one only for a user and a group that have a number in this one.
+            uid, gid = os.getuid(), os.getgid()
             call("unshare", NEW_NAMESPACES["user"])
-            with open("/proc/self/uid_map", "w") as file:
-                file.write(f"0 {uid} 1")
+            for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
         return 30
 
     return in_child(nested)

@@ -24,6 +24,8 @@ METADATA: Final = "169.254.169.254"
 PUBLIC: Final = "198.51.100.80"
 PUBLIC_6: Final = "2001:db8::80"
 RESOLVER: Final = "198.51.100.53"
+CLIENT_SECONDS: Final = 1.0
+"""A service waits for so long for a client that has been greeted and says nothing."""
 SERVICE_PORT: Final = 8099
 ANSWERED: Final = "203.0.113.7"
 """The address of each name that the resolver is asked for."""
@@ -104,7 +106,10 @@ def _accept(server: socket.socket, greeting: bytes) -> None:
     while True:
         connection, _ = server.accept()
         with contextlib.suppress(OSError), connection:
+            connection.settimeout(CLIENT_SECONDS)
             connection.sendall(greeting)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(2048)  # a client that sends first must not find us gone
 
 
 def _answer(server: socket.socket, greeting: bytes | None) -> None:

@@ -73,8 +73,8 @@ def test_calls_are_looked_into(machine: str) -> None:
     for flag in (0x2_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000):
         assert REFUSED == verdict(machine, clone, rubbish | flag | 17)
     assert (ERROR | errno.ENOSYS) == verdict(machine, 435)
-    assert [REFUSED, REFUSED, ALLOW] == [
-        verdict(machine, ioctl, 0, rubbish | number) for number in (0x5412, 0x541C, 0x5413)
+    assert [REFUSED, REFUSED, REFUSED, ALLOW, ALLOW] == [
+        verdict(machine, ioctl, 0, rubbish | number) for number in (0x5412, 0x541C, 0x5423, 0x5413, 0x5424)
     ]
     assert {ALLOW} == {verdict(machine, socket, family, 1, 6) for family in (1, 2, 10)}
     assert ALLOW == verdict(machine, socket, 16, 3, 0)
@@ -82,6 +82,22 @@ def test_calls_are_looked_into(machine: str) -> None:
     assert {unknown} == {verdict(machine, socket, family, 3, 0) for family in (0, 3, 15, 17, 38, 40)}
     assert unknown == verdict(machine, socket, 16, 3, 9)
     assert [ALLOW, ALLOW, REFUSED] == [verdict(machine, personality, each) for each in (0, 0xFFFF_FFFF, 0x0040_0000)]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_sockets_of_the_internet_are_those_that_programs_use(machine: str) -> None:
+    """TCP, UDP and ping, with flags; nothing that the kernel loads because somebody names it."""
+    rubbish, flags = 0xDEAD << 32, 0x8_0800
+    new, option = getattr(syscalls.SOCKET, machine), getattr(syscalls.SETSOCKOPT, machine)
+    usual = [(1, 0), (1, 6), (2, 0), (2, 17), (2, 1), (2, 58), (3, 1), (1 | flags, 6), (2 | flags, 0)]
+    rare = [(1, 262), (1, 132), (2, 136), (2, 115), (1, 256), (5, 0), (5, 132), (6, 0), (6 | flags, 33), (10, 0)]
+    for family in (2, 10):
+        assert {ALLOW} == {verdict(machine, new, family, *each) for each in usual}
+        refused = {verdict(machine, new, rubbish | family, kind, rubbish | protocol) for kind, protocol in rare}
+        assert {ERROR | errno.EPROTONOSUPPORT} == refused
+    assert {ALLOW} == {verdict(machine, new, 1, kind, 0) for kind in (1, 2, 5, 5 | flags)}
+    assert (ERROR | errno.ENOENT) == verdict(machine, option, 3, rubbish | 6, rubbish | 31)
+    assert {ALLOW} == {verdict(machine, option, 3, *each) for each in ((6, 1), (1, 31), (0, 31), (41, 31))}
 
 
 def test_other_tables_of_calls_lead_nowhere() -> None:

@@ -5,7 +5,12 @@
     clone with a new namespace, clone3           EPERM, and ENOSYS so that libc goes on with clone: BPF cannot read the
                                                  flags of clone3
     ioctl TIOCSTI, TIOCLINUX                     EPERM: they type into a terminal
-    socket of another family than FAMILIES       EAFNOSUPPORT; of netlink only the routes, which getifaddrs reads
+    ioctl TIOCSETD                               EPERM: it has a terminal read by a rare driver, which the kernel loads
+    setsockopt TCP_ULP                           ENOENT, as from a kernel without any: TLS in the kernel and its like
+    socket of another family than                EAFNOSUPPORT; of netlink only the routes, which getifaddrs reads
+    AF_UNIX and the internet's
+    socket of the internet with another type or  EPROTONOSUPPORT: the kernel loads SCTP, DCCP, MPTCP and their like for
+    protocol than PROTOCOLS                      each user who asks, and they have had many holes
     personality, but the plain ones              EPERM: it turns the randomisation of addresses off
 
 The filter is a deny list: programs of every kind run in a sandbox, and an allow list would break them with each new
@@ -48,9 +53,20 @@ NEW_NAMESPACES: Final = 0x7E02_0000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. (clone has no CLONE_NEWTIME.)"""
 TIOCSTI: Final = 0x5412
 TIOCLINUX: Final = 0x541C
+TIOCSETD: Final = 0x5423
+TERMINALS: Final = (TIOCSTI, TIOCLINUX, TIOCSETD)
+SOL_TCP: Final = 6
+TCP_ULP: Final = 31
+AF_UNIX: Final = 1
+AF_INET: Final = 2
+AF_INET6: Final = 10
+"""Raw sockets of the internet need a capability, which no task has."""
 AF_NETLINK: Final = 16
-FAMILIES: Final = (1, 2, 10)
-"""AF_UNIX, AF_INET, AF_INET6. Raw sockets of these need a capability, which no task has."""
+RARE_TYPES: Final = 0b1100
+"""A bit of these is set in each type of socket but SOCK_STREAM, SOCK_DGRAM and SOCK_RAW, and in no flag. Without a
+protocol, such a type names SCTP or DCCP."""
+PROTOCOLS: Final = (0, 1, 6, 17, 58)
+"""The one of the type, ICMP (`ping`), TCP, UDP, ICMPv6."""
 PERSONALITIES: Final = (0, 0x0008, 0x0002_0000, 0x0002_0008, 0xFFFF_FFFF)
 """PER_LINUX, PER_LINUX32, each with UNAME26, and the question which one there is."""
 
@@ -136,6 +152,7 @@ CLONE3: Final = Call(435, 435)
 IOCTL: Final = Call(16, 29)
 SOCKET: Final = Call(41, 198)
 SOCKETPAIR: Final = Call(53, 199)
+SETSOCKOPT: Final = Call(54, 208)
 PERSONALITY: Final = Call(135, 92)
 MACHINES: Final[Mapping[str, int]] = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 """AUDIT_ARCH of each."""
@@ -179,8 +196,12 @@ def _instructions(name: str) -> list[Instruction]:
     found += _when(
         CLONE, name, [_argument(0), Instruction(IF_ANY_BIT, 0, 1, NEW_NAMESPACES), _return(refuse), _return(ALLOW)]
     )
-    typing = [Instruction(IF_EQUAL, 1, 0, TIOCSTI), Instruction(IF_EQUAL, 0, 1, TIOCLINUX), _return(refuse)]
-    found += _when(IOCTL, name, [_argument(1), *typing, _return(ALLOW)])
+    terminals = [each for value in TERMINALS for each in (Instruction(IF_EQUAL, 0, 1, value), _return(refuse))]
+    found += _when(IOCTL, name, [_argument(1), *terminals, _return(ALLOW)])
+    upper = [_argument(2), Instruction(IF_EQUAL, 0, 1, TCP_ULP), _return(ERROR | errno.ENOENT)]
+    found += _when(
+        SETSOCKOPT, name, [_argument(1), Instruction(IF_EQUAL, 0, len(upper), SOL_TCP), *upper, _return(ALLOW)]
+    )
     for call in (SOCKET, SOCKETPAIR):
         found += _when(call, name, _families())
     plain = [each for value in PERSONALITIES for each in (Instruction(IF_EQUAL, 0, 1, value), _return(ALLOW))]
@@ -189,10 +210,15 @@ def _instructions(name: str) -> list[Instruction]:
 
 
 def _families() -> list[Instruction]:
-    known = [each for value in FAMILIES for each in (Instruction(IF_EQUAL, 0, 1, value), _return(ALLOW))]
+    local = [Instruction(IF_EQUAL, 0, 1, AF_UNIX), _return(ALLOW)]
+    rare = _return(ERROR | errno.EPROTONOSUPPORT)
+    usual = [each for value in PROTOCOLS for each in (Instruction(IF_EQUAL, 0, 1, value), _return(ALLOW))]
+    internet = [_argument(1), Instruction(IF_ANY_BIT, 0, 1, RARE_TYPES), rare, _argument(2), *usual, rare]
+    is_internet = [Instruction(IF_EQUAL, 1, 0, AF_INET), Instruction(IF_EQUAL, 0, len(internet), AF_INET6)]
     routes = [_argument(2), Instruction(IF_EQUAL, 0, 1, 0), _return(ALLOW)]
     unknown = _return(ERROR | errno.EAFNOSUPPORT)
-    return [_argument(0), *known, Instruction(IF_EQUAL, 0, len(routes), AF_NETLINK), *routes, unknown]
+    is_netlink = Instruction(IF_EQUAL, 0, len(routes), AF_NETLINK)
+    return [_argument(0), *local, *is_internet, *internet, is_netlink, *routes, unknown]
 
 
 def _when(call: Call, name: str, then: list[Instruction]) -> list[Instruction]:
