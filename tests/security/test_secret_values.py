@@ -157,21 +157,23 @@ class Scene:
         return run
 
 
-@pytest.fixture(scope="module")
+@contextlib.contextmanager
 def core_dumps() -> Iterator[None]:
-    """What is started from here writes core dumps, as on a machine where somebody looks for a fault."""
+    """Programs that are started meanwhile write core dumps, as on a machine where somebody looks for a fault."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_CORE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, core_dumps: None) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """All tasks have ended."""
     program("bwrap")
     folder = tmp_path_factory.mktemp("canaries")
-    with echoing() as echo, collecting() as collector:
+    with core_dumps(), echoing() as echo, collecting() as collector:
         told = {
             "TICKWISE_ISOLATION": "auto",
             "TICKWISE_HTTP_ALLOW": "127.0.0.0/8",

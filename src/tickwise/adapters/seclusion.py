@@ -28,7 +28,8 @@ def seclude() -> bool:
 
 
 def without_core_dumps() -> None:
-    """What this process starts from now on leaves no core dump, unless it raises the limit itself."""
+    """Limit the core dumps of this process, and of all that it starts from now on, to none. Each may raise its own
+    limit again."""
     if sys.platform == "win32":
         return
     import resource

@@ -94,8 +94,8 @@ JSON_ESCAPES: Final = (
     ("<>&", "04X", True),  # Django's json_script
     ("\"&'+<>`", "04X", True),  # .NET's System.Text.Json
 )
-"""What writers of JSON escape by number beside what they must: the characters, how the number is written, and whether
-all that is not ASCII is escaped as well."""
+"""Characters that writers of JSON escape by number, though they need not; the form of the number; true for writers that
+escape all that is not ASCII as well."""
 
 Span = tuple[int, int]
 
