@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import resource
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -156,12 +157,23 @@ class Scene:
         return run
 
 
+@contextlib.contextmanager
+def core_dumps() -> Iterator[None]:
+    """Programs that are started meanwhile write core dumps, as on a machine where somebody looks for a fault."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """All tasks have ended."""
     program("bwrap")
     folder = tmp_path_factory.mktemp("canaries")
-    with echoing() as echo, collecting() as collector:
+    with core_dumps(), echoing() as echo, collecting() as collector:
         told = {
             "TICKWISE_ISOLATION": "auto",
             "TICKWISE_HTTP_ALLOW": "127.0.0.0/8",
@@ -348,3 +360,24 @@ def test_no_other_process_shows_a_value(said: Scene, way: str) -> None:
     finally:
         said.ask("POST", f"/runs/{said.run_of(job_id)['run_id']}/cancel")
         said.ended(job_id)
+
+
+CRASHES: Final = """
+import os, resource
+print("cores of", resource.getrlimit(resource.RLIMIT_CORE)[0], "bytes", flush=True)
+os.abort()
+"""
+
+
+@probe(14, stopped_by="tasks have a limit of one byte for core dumps, unless they raise it themselves")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_crashes_leaves_no_image_of_its_memory(said: Scene, way: str) -> None:
+    """A task of each runner is killed by a fault on a machine that writes core dumps. Files that a task leaves are kept
+    as artefacts, for all who may read runs."""
+    fields = {name: value for name, value in WAYS[way].items() if name != "task"}
+    task = {"kind": "python", "source": CRASHES, **WAYS[way]["task"]}
+    run = said.ended(said.submit(f"{way}-crashes", task, **fields, max_retries=0))
+    assert ("FAILED", []) == (run["status"], said.ask("GET", f"/runs/{run['run_id']}/artefacts").json())
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    most = 1 if hard == resource.RLIM_INFINITY else min(1, hard)
+    assert f"cores of {most} bytes" in said.ask("GET", f"/runs/{run['run_id']}/logs").text

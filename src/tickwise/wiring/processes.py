@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import structlog
 
-from tickwise.adapters.seclusion import seclude
+from tickwise.adapters.seclusion import seclude, without_core_dumps
 from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
@@ -155,6 +155,7 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]], name: str) -> int:
     # Before anything else: tasks may run as the user of this process, whose environment and memory hold the keys.
     seclude()
+    without_core_dumps()
     logs.configure(settings.log_level, settings.log_format, _log_files(settings, name))
     for warning in settings.warnings:
         logger.warning("setting", detail=warning)

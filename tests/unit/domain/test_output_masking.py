@@ -194,3 +194,34 @@ def test_a_value_is_found_as_shells_pages_and_bytes_of_python_write_it(value: st
         rest = masked.removeprefix("before ").removesuffix(" behind")
         assert rest.count("***") == 1, form
         assert set(rest) <= set("*'\"\\b"), form
+
+
+@pytest.mark.parametrize(
+    ("writer", "form"),
+    [
+        ("Go", r"k\u0026ä\u003cz\u003e=d+e'f\"g\\h/1"),
+        ("Jinja", r"k\u0026\u00e4\u003cz\u003e=d+e\u0027f\"g\\h/1"),
+        ("Gson", r"k\u0026ä\u003cz\u003e\u003dd+e\u0027f\"g\\h/1"),
+        ("Django", r"k\u0026\u00e4\u003Cz\u003E=d+e'f\"g\\h/1"),
+    ],
+)
+def test_a_value_is_found_as_writers_of_json_for_pages_escape_it(writer: str, form: str) -> None:
+    """They write by number what HTML or a quoted attribute could take for its own. A base64 text ends in `=`, so a
+    password of that kind is told by a debug line of Gson."""
+    value = "k&ä<z>=d+e'f\"g\\h/1"
+    assert value == json.loads(f'"{form}"'), writer
+    assert b'{"key":"***"}' == ValueForms([value.encode()]).masked(f'{{"key":"{form}"}}'.encode())
+
+
+def test_a_value_is_found_as_dot_net_escapes_it() -> None:
+    """`System.Text.Json` writes also `+`, quotes and backticks by number."""
+    value, form = 'Zm9v+YmFy/"`it\'s`"&<x>==', r"Zm9v\u002BYmFy/\u0022\u0060it\u0027s\u0060\u0022\u0026\u003Cx\u003E=="
+    assert value == json.loads(f'"{form}"')
+    assert b'{"key":"***"}' == ValueForms([value.encode()]).masked(f'{{"key":"{form}"}}'.encode())
+
+
+def test_a_value_that_no_writer_escapes_by_number_has_no_further_forms() -> None:
+    """Most tokens are letters and digits: each form costs a search."""
+    plain, escaped = b"tok-4711-abcdefgh", b"tok&4711+abcdefgh"
+    assert len(set(forms_of(plain))) < len(set(forms_of(escaped)))
+    assert [] == [form for form in forms_of(plain) if b"\\u" in form]

@@ -73,6 +73,16 @@ async def test_a_sign_in_leads_to_no_other_server(rig: Rig, back: str) -> None:
     assert "/" == (await rig.browser().sign_in("Ada", next=back)).headers["location"]
 
 
+@pytest.mark.parametrize(
+    ("query", "goes_to"), [("?next=%2Fruns%3Fstatus%3DFAILED", "/runs?status=FAILED"), ("?done=out", "/"), ("", "/")]
+)
+async def test_who_is_signed_in_already_goes_on_from_the_sign_in(rig: Rig, query: str, goes_to: str) -> None:
+    """The second of two tabs whose session had ended."""
+    browser = await rig.signed_in("Ada", ("viewer", "default"))
+    answer = await browser.get(f"/login{query}")
+    assert (303, goes_to) == (answer.status_code, answer.headers.get("location"))
+
+
 async def test_a_wrong_password_and_a_wrong_name_have_one_answer(rig: Rig) -> None:
     """The name that was typed comes back, the password does not. It is on record."""
     await person(rig.here, "Ada", ("viewer", "default"))

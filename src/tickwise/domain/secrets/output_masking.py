@@ -87,6 +87,16 @@ COMMON: Final = frozenset(
 )
 """Values that are words of ordinary outputs."""
 
+JSON_ESCAPES: Final = (
+    ("<>&\u2028\u2029", "04x", False),  # Go's encoding/json, Rails
+    ("<>&'", "04x", True),  # Jinja's tojson
+    ("<>&='", "04x", False),  # Gson
+    ("<>&", "04X", True),  # Django's json_script
+    ("\"&'+<>`", "04X", True),  # .NET's System.Text.Json
+)
+"""Characters that writers of JSON escape by number, though they need not; the form of the number; true for writers that
+escape all that is not ASCII as well."""
+
 Span = tuple[int, int]
 
 
@@ -147,6 +157,18 @@ def _escaped(plain: bytes) -> Iterator[bytes]:
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode()
     yield json.dumps(text)[1:-1].replace("/", "\\/").encode()
     yield repr(text)[1:-1].encode()
+    yield from _in_careful_json(text)
+
+
+def _in_careful_json(text: str) -> Iterator[bytes]:
+    """As JSON that may stand within HTML."""
+    for characters, number, is_ascii in JSON_ESCAPES:
+        if not any(each in text for each in characters):
+            continue
+        numbers = {ord(each): f"\\u{ord(each):{number}}" for each in characters}
+        parts = text.split('"') if '"' in characters else [text]
+        inner = (json.dumps(part, ensure_ascii=is_ascii)[1:-1] for part in parts)
+        yield numbers.get(ord('"'), "").join(inner).translate(numbers).encode()
 
 
 def _lower_hex(quoted: str) -> str:

@@ -181,7 +181,7 @@ def sentence(error: TickwiseError) -> str:
 
 
 SIGN_IN: Final = (
-    WebPage(method="GET", path="/login", name="login", handler=login_page, is_open=True),
+    WebPage(method="GET", path="/login", name="login", handler=login_page, query=("next", "done"), is_open=True),
     WebPage(method="POST", path="/login", name="sign_in", handler=login, is_open=True),
     WebPage(method="POST", path="/login/proxy", name="proxy_login", handler=proxy_login, is_open=True),
     WebPage(method="POST", path="/login/passkey", name="passkey_login", handler=passkey_login, is_open=True),

@@ -350,6 +350,26 @@ class SecondFactorsContract(StoreContract):
         assert 2 == await self.used(store, AuditAction.RECOVERY_CODE_USED)
         assert 1 == await self.used(store, AuditAction.RECOVERY_CODES_MADE)
 
+    async def test_a_recovery_code_that_is_shown_at_once_in_many_sign_ins_opens_one(
+        self, store: Store, make: Factory
+    ) -> None:
+        """One who read it over a shoulder and sends it at the same moment gets in, or its owner does: never both."""
+        user = await self.person(store, make)
+        await store.factors.add(new_passkey(make, user.user_id))
+        await store.factor_steps.put_recovery(user.user_id, [digest(10), digest(11)])
+        audit = entry(AuditAction.RECOVERY_CODE_USED)
+        for number in range(OPEN_STEPS_MAX):
+            await store.factor_steps.begin(new_step(user.user_id, number))
+        uses = [
+            Shown(make.identifier(), recovery_digest=digest(10), user_id=user.user_id) for _ in range(OPEN_STEPS_MAX)
+        ]
+        done = await asyncio.gather(
+            *(store.factor_steps.settle(digest(number), use, audit=audit) for number, use in enumerate(uses))
+        )
+        assert [True] == [each for each in done if each]
+        assert 1 == (await store.factor_steps.recovery(user.user_id)).left
+        assert 1 == await self.used(store, AuditAction.RECOVERY_CODE_USED)
+
     @pytest.mark.parametrize("kind", [FactorKind.TOTP, FactorKind.PASSKEY])
     async def test_the_first_factor_ends_all_sign_ins_that_were_to_enrol_one(
         self, store: Store, make: Factory, kind: FactorKind
