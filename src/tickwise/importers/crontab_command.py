@@ -174,7 +174,7 @@ def fails_where_a_lock_is_held(text: str) -> bool:
 
 
 def _last_list(text: str) -> str:
-    """What a command ends with, behind its last `;`, its quoted and its compound parts as `_`."""
+    """The end of a command, behind its last `;`, its quoted and its compound parts as `_`."""
     bare, before = _QUOTED.sub("_", text), ""
     while bare != before:
         bare, before = _CAPTURED.sub("_", bare), bare

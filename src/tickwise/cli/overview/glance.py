@@ -174,8 +174,8 @@ def unserved_queues(found: Glance) -> list[str]:
 
 
 def unmet_needs(found: Glance) -> Mapping[str, int]:
-    """Why no active executor can take late jobs of queues that are served, in the server's words (labels, users, memory
-    …), each with the number of its jobs."""
+    """The reasons for which no active executor can take late jobs of queues that are served, in the server's words
+    (labels, users, memory …), each with the number of its jobs."""
     served = _served(found)
     late = [job for job in found.late or () if job["queue"] in served]
     return Counter(words for job in late for words in job.get("warnings") or () if words.startswith(NO_EXECUTOR))

@@ -98,7 +98,7 @@ def _starting(found: Glance, queue: str) -> str:
 
 
 def _restarting(found: Glance, queues: Sequence[str]) -> str:
-    """The same by the `up` of this machine, whose database may be embedded: no executor of its own can reach that."""
+    """The way by the `up` of this machine, whose database may be embedded: no executor apart from it reaches that."""
     executors = found.executors or ()
     served = ",".join(sorted({*queues, *(queue for each in executors for queue in each["queues"])}))
     needed = _required(found, queues)
