@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.local_up import OWN_TASKS, Local, Ran, environment, local_up, run_command
+from tests.support.process_groups import kill_group
 from tests.support.scratch import scratch
 from tests.support.waiting import eventually
 from tickwise.sdk.client import Client
@@ -216,7 +216,7 @@ async def killed(words: list[str | Path], sign: Path) -> None:
         await eventually(lambda: process.poll() is not None or [*sign.parent.glob(sign.name)])
         assert process.poll() is None, "it ended before it was killed"
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process)
         process.wait()
 
 

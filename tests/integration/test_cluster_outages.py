@@ -320,6 +320,29 @@ async def test_what_a_dead_executor_left_is_removed(
     assert not site.lives(lost.run_id)
 
 
+async def test_a_sweep_spares_what_began_while_it_looked(site: ClusterSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of Jobs that takes long has Jobs in it that were not there when it was asked for."""
+    monkeypatch.setattr("tickwise.adapters.runner.container.kubernetes.runner.SWEEP_SECONDS", 0.1)
+    plain, has_begun = JobCluster.jobs, asyncio.Event()
+    looks: list[str] = []
+
+    async def slow(self: JobCluster, namespace: str, selector: str) -> Any:
+        looks.append(selector)
+        await has_begun.wait()
+        return await plain(self, namespace, selector)
+
+    monkeypatch.setattr(JobCluster, "jobs", slow)
+    stage = await site.stage()
+    await eventually(lambda: bool(looks), what="a sweep asks for the Jobs")
+    [given] = stage.launch(stage.lasting)
+    await stage.until_lives(given)
+    has_begun.set()
+    await eventually(lambda: len(looks) > 2, within_seconds=30, what="that sweep is over, and another one")
+    [job] = await site.objects("jobs")
+    assert "deletionTimestamp" not in job["metadata"]
+    assert site.lives(given.run_id)
+
+
 async def test_a_stop_ends_although_the_api_is_away(
     own_site: ClusterSite, own_server: Kubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

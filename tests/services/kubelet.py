@@ -14,10 +14,8 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import re
 import shutil
-import signal
 import ssl
 import subprocess
 import tempfile
@@ -34,6 +32,7 @@ from aiohttp import web
 from tests.services.kubernetes import TOKEN
 from tests.services.packages import program
 from tests.services.server import free_port
+from tests.support.process_groups import kill_group
 
 LABEL: Final = "tickwise.tests/node"
 TASK: Final = "task"
@@ -278,6 +277,8 @@ class Kubelet:
     async def _end_when_asked(self, here: RunningPod) -> None:
         await here.deleted.wait()
         assert here.process is not None
+        if here.process.returncode is not None:
+            return  # its number may be that of another by now
         with contextlib.suppress(psutil.Error):
             # bubblewrap waits in between, and passes nothing on.
             walls = psutil.Process(here.process.pid)
@@ -291,8 +292,7 @@ class Kubelet:
     def kill(self, here: RunningPod) -> None:
         """Everything that the program has started."""
         if here.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(here.process.pid, signal.SIGKILL)
+            kill_group(here.process)
 
     def of_job(self, name: str) -> RunningPod | None:
         """The pod of a Job."""

@@ -12,7 +12,6 @@ import fcntl
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from typing import IO, Final, Self
 import psutil
 
 from tests.support.alarm import more_time
+from tests.support.process_groups import kill_group
 from tests.support.waiting import eventually
 
 START_SECONDS: Final = 90.0
@@ -142,8 +142,7 @@ class Server(ABC):
         """`kill -9`: it writes nothing any more."""
         self.thaw()
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            kill_group(self._process)
             self._process.wait(STOP_SECONDS)
 
     async def stop(self) -> None:

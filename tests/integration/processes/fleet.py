@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 import httpx2
 
 from tests.support.local_up import OWN_TASKS, ROOT, environment
+from tests.support.process_groups import kill_group
 from tests.support.roles import Forked, fork, may_fork
 from tests.support.waiting import eventually
 
@@ -137,8 +137,7 @@ class Fleet:
         for role in self.roles:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 role.process.wait(20)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(role.pid, signal.SIGKILL)
+            kill_group(role.process)
             role.process.wait(10)
 
     def logs(self, characters: int = 3_000) -> str:

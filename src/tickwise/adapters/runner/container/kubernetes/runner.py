@@ -17,8 +17,9 @@ import contextlib
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from tickwise.adapters.runner.container.causes import ContainerFault
 from tickwise.adapters.runner.container.images import image_refusal
@@ -160,10 +161,12 @@ class KubernetesRunner(SlotRunner):
 
     async def _sweep(self) -> None:
         sweep = JobSweep(self._cluster, self._policy, self._executor, self._settings.clock)
+
+        def own() -> Collection[tuple[UUID, int]]:
+            return {(each.assignment.run_id, each.assignment.token) for each in self._attempts.values()}
+
         while True:
             try:
-                attempts = self._attempts.values()
-                own = frozenset((each.assignment.run_id, each.assignment.token) for each in attempts)
                 await sweep.once(list(self._watches), own)
             except (ClusterAway, ClusterRefused) as away:
                 _logger.warning("Jobs cannot be swept: %s", away)

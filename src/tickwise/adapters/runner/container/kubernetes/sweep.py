@@ -13,7 +13,7 @@ lease. A Secret goes with its Job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -40,9 +40,9 @@ class JobSweep:
         self._clock = clock
         self._lost_since: dict[tuple[UUID, int], float] = {}
 
-    async def once(self, namespaces: Sequence[str], own: Collection[tuple[UUID, int]]) -> int:
-        """Delete what nobody holds; how many. `own`: the attempts of this executor, by run and token. Raises
-        `ClusterAway`."""
+    async def once(self, namespaces: Sequence[str], own: Callable[[], Collection[tuple[UUID, int]]]) -> int:
+        """Delete what nobody holds; how many. `own`: the attempts of this executor, by run and token, asked for after
+        the list: the Job of one that began meanwhile is in it. Raises `ClusterAway`."""
         removed = 0
         seen: set[tuple[UUID, int]] = set()
         for namespace in namespaces:
@@ -59,7 +59,9 @@ class JobSweep:
         self._lost_since = {key: since for key, since in self._lost_since.items() if key in seen}
         return removed
 
-    async def _is_left(self, job: JobObject, own: Collection[tuple[UUID, int]], seen: set[tuple[UUID, int]]) -> bool:
+    async def _is_left(
+        self, job: JobObject, own: Callable[[], Collection[tuple[UUID, int]]], seen: set[tuple[UUID, int]]
+    ) -> bool:
         labels = job.metadata.labels
         try:
             key = UUID(labels[RUN]), int(labels[TOKEN])
@@ -67,7 +69,7 @@ class JobSweep:
             return False
         seen.add(key)
         if labels.get(EXECUTOR) == self._executor:
-            return key not in own
+            return key not in own()
         fate_of = self._policy.kubernetes.fate_of
         if fate_of is None:
             return False
