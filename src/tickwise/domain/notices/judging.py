@@ -264,7 +264,7 @@ class _Judging:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
             self._recover(event)
             return
-        # A failed run that is a dead letter is one problem: one alert of a rule that asks for both, that of the failure.
+        # A failed run that is a dead letter is one problem: one alert of a rule that asks for both.
         counted: set[UUID] = set()
         for name in asked_names(event):
             for rule in self._rules(event, name):
