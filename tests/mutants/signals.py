@@ -105,11 +105,11 @@ SIGNALS: Final = (
         (JUDGING + "test_the_first_message_of_a_storm_goes_at_once",),
     ),
     Mutant(
-        "a failed run that left a dead letter is one event of a notice",
+        "a failed run that left a dead letter is one alert of a rule",
         "src/tickwise/domain/notices/judging.py",
-        "if said.get(rule.rule_id) is None or",
-        "if True or",
-        (JUDGING + "test_a_failure_is_one_event_by_several_names",),
+        "if rule.rule_id not in counted and self._holds",
+        "if self._holds",
+        (JUDGING + "test_a_failed_run_that_is_a_dead_letter_is_one_alert",),
     ),
     Mutant(
         "a success of before the last failure closes nothing",

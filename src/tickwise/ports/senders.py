@@ -6,7 +6,7 @@ connects to a private address only if the channel allows it. A secret of a chann
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -33,6 +33,8 @@ class DeliveryResult(NamedTuple):
     """For people: what the receiver said, cut to 500 characters."""
     retry_after: float | None = None
     """Seconds that the receiver asked for."""
+    served: Sequence[str] = ()
+    """With LATER: all recipients who have the message, by this try or by earlier ones."""
 
 
 class NoticeMessage(NamedTuple):

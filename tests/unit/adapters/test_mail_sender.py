@@ -99,9 +99,13 @@ async def test_recipients_that_are_refused_are_told() -> None:
         sink.refuses = {TO[1]: "451 greylisted, come again"}
         later = await send(sender)
         assert later.delivery is DeliveryOutcome.LATER
+        assert later.served == [TO[0]]
         sink.refuses = {}
-        assert await send(sender) == DeliveryResult(DeliveryOutcome.DELIVERED)
+        rest = message(served=later.served)
+        assert await send(sender, rest) == DeliveryResult(DeliveryOutcome.DELIVERED)
         assert [mail.recipients for mail in sink.mails] == [[TO[0]], [TO[0]], [TO[1]]]
+        assert await send(sender, rest, to=[TO[0]]) == DeliveryResult(DeliveryOutcome.DELIVERED)
+        assert len(sink.mails) == 3
         assert await send(sender) == DeliveryResult(DeliveryOutcome.DELIVERED)
         assert sink.mails[-1].recipients == list(TO)
 

@@ -208,20 +208,23 @@ def test_a_skip_that_nobody_chose(reason: SkipReason) -> None:
     assert expected == [each.key.event for each in fold.alerts]
 
 
-def test_a_failure_is_one_event_by_several_names() -> None:
-    """Each has its own alert. A notice has it once, by the first name of which it tells."""
+@pytest.mark.parametrize("standing_as", [[], [FAILURE], [FAILURE, DEAD]])
+def test_a_failed_run_that_is_a_dead_letter_is_one_alert(standing_as: list[NoticeEvent]) -> None:
+    """That of the failure: one acknowledgement, and a success closes it."""
     asked = rule(FAILURE, FIRST, DEAD)
-    fold = judged([event()], asked, history=ends(F))
-    assert {FAILURE, FIRST, DEAD} == {each.key.event for each in fold.alerts}
-    assert [(1, [FAILURE])] == [(each.events, [line.event for line in each.lines]) for each in fold.notices]
-    failing = [standing(alert())]
-    fold = judged([event()], rule(FAILURE, DEAD), stands=failing)
-    assert [(FAILURE, DEAD)] == [tuple(line.event for line in each.lines) for each in fold.notices]
-    both = [*failing, standing(alert(event=DEAD, alert_id=UUID(int=0xF2)))]
-    fold = judged([event()], rule(FAILURE, DEAD), stands=both)
-    assert [(1, True, [FAILURE])] == [
-        (each.events, each.joins, [line.event for line in each.lines]) for each in fold.notices
-    ]
+    stands = [standing(alert(event=name, alert_id=UUID(int=0xF0 + n))) for n, name in enumerate(standing_as)]
+    fold = judged([event()], asked, history=ends(F), stands=stands)
+    assert [(FAILURE, 1)] == [(each.key.event, each.events) for each in fold.alerts]
+    assert [[FAILURE]] == [[line.event for line in each.lines] for each in fold.notices]
+    acknowledged = standing(alert(state=AlertState.ACKNOWLEDGED))
+    assert [] == judged([event()], asked, history=ends(F, F), stands=[acknowledged]).notices
+
+
+def test_a_dead_letter_below_the_threshold_of_failures_is_told() -> None:
+    """And by a rule for dead letters alone, whose alert no success closes."""
+    fold = judged([event()], rule(FAILURE, DEAD, in_a_row=3), history=ends(F))
+    assert [DEAD] == [each.key.event for each in fold.alerts]
+    assert [DEAD] == [each.key.event for each in judged([event()], rule(DEAD)).alerts]
 
 
 # ------------------------------------------------------------------------------------------- recoveries

@@ -473,3 +473,33 @@ async def test_a_sender_gets_the_secrets_opened(rig: Delivery) -> None:
     await rig.round()
     assert [NoticeState.DELIVERED] == await rig.states()
     assert [SECRETS] == rig.sender.secrets
+
+
+async def test_who_has_a_mail_gets_it_once_from_any_scheduler(rig: Delivery) -> None:
+    """A server takes a mail for one recipient and not yet for the other: another scheduler sends it to that one alone,
+    also after a try that the server hears nothing of."""
+    async with mail_sink() as sink:
+        port = sink.port
+        to = await rig.channel(settings={"to": ["ada@example.com", "grace@example.com"]}, kind=NoticeChannelKind.EMAIL)
+        await rig.notice(to)
+        sink.refuses = {"grace@example.com": "451 greylisted, come again"}
+        await _mailing(rig, "one", port)
+        assert [["ada@example.com"]] == [mail.recipients for mail in sink.mails]
+        assert [("ada@example.com",)] == [each.served for each in await rig.found()]
+        sink.refuses = {}
+    await rig.clock.advance(HOUR)
+    await _mailing(rig, "two", port)
+    assert [(2, ("ada@example.com",))] == [(each.tries, each.served) for each in await rig.found()]
+    async with mail_sink(port=port) as sink:
+        await rig.clock.advance(HOUR)
+        await _mailing(rig, "three", port)
+        assert [["grace@example.com"]] == [mail.recipients for mail in sink.mails]
+    assert [NoticeState.DELIVERED] == await rig.states()
+
+
+async def _mailing(rig: Delivery, name: str, port: int) -> None:
+    """One round of a scheduler that has sent nothing yet."""
+    mail = EmailSender(InstallationMail(f"smtp://127.0.0.1:{port}", "t@example.com"))
+    rig.delivery = rig.scheduler(name, {NoticeChannelKind.EMAIL: mail})
+    await rig.round()
+    await rig.delivery.close()

@@ -7,6 +7,9 @@
     5xx for each recipient               refused for good
     some recipients refused              delivered, and on record; those that may be tried later are tried later, alone
 
+Who has a mail is on record with its notice (`Notice.served`), so another process that tries the rest leaves them out.
+One that ends after the server took a mail, and before that is on record, has it sent again, with the same id.
+
 Invariants: a certificate is verified. A server that a channel names is reached only at addresses that are public, or
 that the channel may reach; that of the installation's settings at any. Mail through the installation's server is sent
 from the address of its settings: a channel's `from` is where answers go.
@@ -16,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 LIBRARY: Final = "aiosmtplib"
 SUBMISSION_PORT: Final = 587
 TLS_PORT: Final = 465
-REMEMBERED: Final = 1_000
-"""Contents of which some recipients are served already."""
 
 
 class MailServer(NamedTuple):
@@ -88,7 +88,6 @@ class EmailSender(ChannelSender):
         """`lookups` that other senders share."""
         self._installation = installation
         self._lookups = lookups or Lookups()
-        self._served: OrderedDict[str, set[str]] = OrderedDict()
         self._is_loaded = False
 
     async def send(
@@ -107,21 +106,20 @@ class EmailSender(ChannelSender):
             )
         to = channel.settings.get("to")
         whole = [str(each) for each in to] if isinstance(to, list | tuple) else []
-        access = None
+        access, served = None, message.notice.served
         if own:
             access = HttpAccess(networks=PRIVATE if channel.allow_private else (), advice=ADVICE)
         await self.load()
         try:
             async with asyncio.timeout(timeout):
-                return await self._deliver(
-                    MailServer.of(url), access, letter(message, str(sender), whole, answers=answers), hidden, timeout
-                )
+                mail = letter(message, str(sender), whole, answers=answers)
+                return await self._deliver(MailServer.of(url), access, mail, served, hidden, timeout)
         except TimeoutError:
-            return later(f"the mail server did not answer within {timeout:g} s", hidden)
+            return later(f"the mail server did not answer within {timeout:g} s", hidden, served=served)
         except AddressRefused as error:
             return refused(str(error), hidden)
         except OSError as error:  # before `ValueError`: a certificate that is not good is both
-            return later(f"the mail server cannot be reached: {error}", hidden)
+            return later(f"the mail server cannot be reached: {error}", hidden, served=served)
         except ValueError as error:
             return refused(f"the channel's fields cannot be used: {error}", hidden)
 
@@ -140,14 +138,15 @@ class EmailSender(ChannelSender):
         server: MailServer,
         access: HttpAccess | None,
         mail: EmailMessage,
+        served: Sequence[str],
         hidden: Mapping[str, str],
         timeout: float,
     ) -> DeliveryResult:
         from aiosmtplib import SMTP, SMTPException, SMTPRecipientsRefused, SMTPResponseException
 
-        content = str(mail["Message-ID"])
-        served = self._served.get(content, set())
         recipients = [each for each in _addresses(mail) if each not in served]
+        if not recipients:  # those who did not have it are recipients no more
+            return DELIVERED
         sock = await _connected(server, access, self._lookups)
         smtp = SMTP(
             hostname=server.host,
@@ -168,34 +167,12 @@ class EmailSender(ChannelSender):
         except SMTPResponseException as error:
             why = f"the mail server answered {error.code} {error.message}"
             is_content = 500 <= error.code < 600 and type(error).__name__ == "SMTPDataError"
-            return refused(why, hidden) if is_content else later(why, hidden)
+            return refused(why, hidden) if is_content else later(why, hidden, served=served)
         except SMTPException as error:
-            return later(f"the mail server: {error}".replace(" on port None", ""), hidden)
+            return later(f"the mail server: {error}".replace(" on port None", ""), hidden, served=served)
         finally:
             smtp.close()  # the connection is the library's; a server that hangs is not waited for
-        return self._outcome(content, recipients, refusals, hidden)
-
-    def _outcome(
-        self,
-        content: str,
-        recipients: Sequence[str],
-        refusals: Mapping[str, tuple[int, str]],
-        hidden: Mapping[str, str],
-    ) -> DeliveryResult:
-        if not refusals:
-            self._served.pop(content, None)
-            return DELIVERED
-        why = "; ".join(f"{name}: {code} {said}" for name, (code, said) in refusals.items())
-        if any(code < 500 for code, _ in refusals.values()):
-            rest = {name for name, (code, _) in refusals.items() if code < 500}
-            self._served.setdefault(content, set()).update(each for each in recipients if each not in rest)
-            while len(self._served) > REMEMBERED:
-                self._served.popitem(last=False)
-            return later(why, hidden)
-        served = self._served.pop(content, set())
-        if not served and len(refusals) == len(recipients):
-            return refused(why, hidden)
-        return DeliveryResult(DeliveryOutcome.DELIVERED, refused(why, hidden).error)
+        return _outcome(recipients, served, refusals, hidden)
 
 
 def letter(message: NoticeMessage, sender: str, to: Sequence[str], *, answers: object = None) -> EmailMessage:
@@ -224,6 +201,25 @@ def letter(message: NoticeMessage, sender: str, to: Sequence[str], *, answers: o
     mail.set_content(message.text)
     mail.add_alternative(_html(message), subtype="html")
     return mail
+
+
+def _outcome(
+    recipients: Sequence[str],
+    served: Sequence[str],
+    refusals: Mapping[str, tuple[int, str]],
+    hidden: Mapping[str, str],
+) -> DeliveryResult:
+    """The outcome for `recipients`, beside those who were served before."""
+    if not refusals:
+        return DELIVERED
+    why = "; ".join(f"{name}: {code} {said}" for name, (code, said) in refusals.items())
+    rest = {name for name, (code, _) in refusals.items() if code < 500}
+    if rest:
+        # Those who are refused for good are done with, too: they are not asked about again.
+        return later(why, hidden, served=[*served, *(each for each in recipients if each not in rest)])
+    if not served and len(refusals) == len(recipients):
+        return refused(why, hidden)
+    return DeliveryResult(DeliveryOutcome.DELIVERED, refused(why, hidden).error)
 
 
 def _html(message: NoticeMessage) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwise.domain.excerpts import one_line
@@ -15,9 +15,11 @@ DELIVERED: Final = DeliveryResult(DeliveryOutcome.DELIVERED)
 UNTRIED: Final = DeliveryResult(DeliveryOutcome.UNTRIED)
 
 
-def later(why: str, secrets: Mapping[str, str], *, retry_after: float | None = None) -> DeliveryResult:
-    """Another try may succeed."""
-    return DeliveryResult(DeliveryOutcome.LATER, _shown(why, secrets), retry_after)
+def later(
+    why: str, secrets: Mapping[str, str], *, retry_after: float | None = None, served: Sequence[str] = ()
+) -> DeliveryResult:
+    """Another try may succeed. `served`: the recipients who have it."""
+    return DeliveryResult(DeliveryOutcome.LATER, _shown(why, secrets), retry_after, served)
 
 
 def refused(why: str, secrets: Mapping[str, str]) -> DeliveryResult:

@@ -264,11 +264,13 @@ class _Judging:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
             self._recover(event)
             return
-        said: dict[UUID, bool] = {}
+        # A failed run that is a dead letter is one problem: one alert of a rule that asks for both.
+        counted: set[UUID] = set()
         for name in asked_names(event):
             for rule in self._rules(event, name):
-                if self._holds(rule, name, event):
-                    self._count(rule, name, event, said)
+                if rule.rule_id not in counted and self._holds(rule, name, event):
+                    counted.add(rule.rule_id)
+                    self._count(rule, name, event)
 
     def _rules(self, event: PendingEvent, name: NoticeEvent) -> Sequence[NotificationRule]:
         if event.rule_id is not None:
@@ -319,9 +321,8 @@ class _Judging:
             self._ended[known.job_id] = event.event_id, states
         return states
 
-    def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent, said: dict[UUID, bool]) -> None:
-        """Count an event in the alert of a rule, and tell it if the alert opens. `said`: the rules that have a line
-        about it by another name, and whether that line tells it: a failed run that is a dead letter is one event."""
+    def _count(self, rule: NotificationRule, name: NoticeEvent, event: PendingEvent) -> None:
+        """Count an event in the alert of a rule, and tell it if the alert opens."""
         key = self._key(rule, name, event)
         subject = key.subject
         draft = self._drafts.get(subject, {}).get(key)
@@ -348,9 +349,7 @@ class _Judging:
             draft.told_at = self._in.now
         elif draft.seen is not None and subject != _subject(event):
             tells, earliest = True, self._told_again(draft, draft.seen)
-        if said.get(rule.rule_id) is None or (tells and not said[rule.rule_id]):
-            self._tell(rule, rule.channels, line, joins=not tells, before=before, earliest=earliest)
-            said[rule.rule_id] = tells
+        self._tell(rule, rule.channels, line, joins=not tells, before=before, earliest=earliest)
 
     def _told_again(self, draft: _AlertDraft, seen: StandingAlert) -> float:
         """The time of the next message about an alert of many one-time jobs, which counts what came since the last."""

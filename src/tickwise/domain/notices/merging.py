@@ -36,4 +36,5 @@ def merged(notice: Notice, other: Notice) -> Notice:
         rule_name=later.rule_name,
         subjects=notice.subjects + other.subjects - both if notice.subjects and other.subjects else 0,
         lines=newest_lines((*notice.lines, *other.lines)),
+        served=(),  # nobody has the whole
     )

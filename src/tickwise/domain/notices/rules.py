@@ -296,3 +296,5 @@ class Notice:
     """The notice of its channel and rule that a sender had when this one was made."""
     repeated: int = 0
     """Of `subjects`, those that `beside` counts too."""
+    served: Sequence[str] = ()
+    """The recipients who have it already, as it is: an earlier try reached them and not the others."""

@@ -194,11 +194,14 @@ class NoticeDelivery:
             )
         begun = notice.tried_at if notice.tried_at is not None else now
         if result.delivery is DeliveryOutcome.REFUSED or now - begun >= GIVE_UP_SECONDS:
-            return SettledNotice(notice.notice_id, NoticeState.DEAD, result.error)
+            return SettledNotice(notice.notice_id, NoticeState.DEAD, result.error, served=_served(notice, result))
         chance, asked = self._clock.chance(), result.retry_after or 0.0
         rest = 0.0 if notice.is_test else max(pause_seconds(channel.failures + 1, chance), asked)
         pause = max(pause_seconds(notice.tries, chance), rest, asked)
-        return SettledNotice(notice.notice_id, NoticeState.WAITING, result.error, pause, rest_seconds=rest)
+        return SettledNotice(
+            notice.notice_id, NoticeState.WAITING, result.error, pause, rest_seconds=rest,
+            served=_served(notice, result),
+        )  # fmt: skip
 
     async def _record(self, settled: SettledNotice) -> None:
         """Record the outcome; while the store is away, again and again for as long as the lease may last."""
@@ -212,6 +215,11 @@ class NoticeDelivery:
                 await self._clock.sleep(RECORD_PAUSE_SECONDS)
             else:
                 return
+
+
+def _served(notice: Notice, result: DeliveryResult) -> Sequence[str]:
+    """Those who have it: a try that says nothing of them, as one that ended in an error, takes nothing from anyone."""
+    return tuple(dict.fromkeys((*notice.served, *result.served)))
 
 
 def log(notice: Notice, channel: NoticeChannel, settled: SettledNotice) -> None:

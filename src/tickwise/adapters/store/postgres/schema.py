@@ -93,6 +93,7 @@ MIGRATIONS: Final = (
     Migration("0051", ("0051_shards.sql", "0051_shard_rows.sql")),
     Migration("0052", ("0052_images.sql",)),
     Migration("0058", ("0058_runs_seen_beside_snapshots.sql",)),
+    Migration("0059", ("0059_notices.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

@@ -323,6 +323,7 @@ def _collect(state: State, change: NoticeChange) -> None:
                 lines=after.lines,
                 subjects=after.subjects,
                 repeated=after.repeated,
+                served=(),
             )
             return
     if change.joins:

@@ -43,7 +43,9 @@ class Notices(Duty):
             other = record.notice
             if other.is_test and other.state is NoticeState.WAITING and other.channel_id == notice.channel_id:
                 if not _is_held(record, state.now()):
-                    record.notice = replace(other, due=min(notice.due, state.now()), tries=0, tried_at=None, error=None)
+                    record.notice = replace(
+                        other, due=min(notice.due, state.now()), tries=0, tried_at=None, error=None, served=()
+                    )
                     record.sender = None
                 state.audit.write(audit)
                 return record.notice
@@ -137,10 +139,14 @@ class Notices(Duty):
                 is_slow=result.was_slow,
             )
         if result.state is NoticeState.WAITING:
-            waits = replace(record.notice, error=result.error, due=now + result.again_seconds)
+            waits = replace(
+                record.notice, error=result.error, due=now + result.again_seconds, served=tuple(result.served)
+            )
             record.notice = self._with_waiting(waits)
         else:
-            record.notice = replace(record.notice, state=result.state, error=result.error, ended_at=now)
+            record.notice = replace(
+                record.notice, state=result.state, error=result.error, ended_at=now, served=tuple(result.served)
+            )
 
     def _with_waiting(self, notice: Notice) -> Notice:
         """The notice with the events of the one that waits for the same channel and rule, which goes."""

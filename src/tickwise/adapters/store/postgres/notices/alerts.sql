@@ -146,7 +146,7 @@ WHERE state = 'waiting' AND sender IS NOT NULL AND NOT is_test AND channel_id = 
 -- lines, $9 subjects of the notice beside it too.
 UPDATE tickwise.notices t
 SET severity = n.severity, events = n.events, first_at = to_timestamp(n.first_at), last_at = to_timestamp(n.last_at), due = to_timestamp(n.due),
-    subjects = n.subjects, lines = n.lines, repeated = n.repeated
+    subjects = n.subjects, lines = n.lines, repeated = n.repeated, served = '{}'
 FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::float8[], $5::float8[], $6::float8[], $7::bigint[], $8::text[], $9::bigint[])
   AS n(notice_id, severity, events, first_at, last_at, due, subjects, lines, repeated)
 WHERE t.notice_id = n.notice_id

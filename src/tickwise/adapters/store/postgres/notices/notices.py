@@ -6,6 +6,7 @@ Invariant: a sender takes notices while no other one does, so that at most one o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -101,9 +102,12 @@ class Notices(Part):
             if delivered:
                 await connection.execute(statement("notices_hurry"), row["channel_id"])
             if result.state is NoticeState.WAITING:
-                await _wait(connection, _notice(row), result.error, result.again_seconds, anew=False)
+                waits = replace(_notice(row), served=tuple(result.served))
+                await _wait(connection, waits, result.error, result.again_seconds, anew=False)
             else:
-                await connection.execute(statement("notice_end"), result.notice_id, result.state.value, result.error)
+                await connection.execute(
+                    statement("notice_end"), result.notice_id, result.state.value, result.error, list(result.served)
+                )
 
     async def find(self, query: NoticeQuery) -> Sequence[Notice]:
         """See the port."""
@@ -158,7 +162,7 @@ async def _wait(
                 await connection.execute(
                     statement("notice_wait"), whole.notice_id, error, seconds, whole.events, whole.first_at,
                     whole.last_at, whole.severity.value, whole.rule_name, lines_document(whole.lines), anew,
-                    whole.subjects,
+                    whole.subjects, list(whole.served),
                 )  # fmt: skip
         except asyncpg.UniqueViolationError:
             if turn == TRIES - 1:
@@ -190,4 +194,5 @@ def _notice(row: Mapping[str, Any]) -> Notice:
         subjects=row["subjects"],
         beside=row["beside"],
         repeated=row["repeated"],
+        served=tuple(row["served"]),
     )

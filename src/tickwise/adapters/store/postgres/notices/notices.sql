@@ -2,7 +2,7 @@
 -- One notice, in the columns of `notices_find`. $1 id.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 FROM tickwise.notices WHERE notice_id = $1
 
 -- name: notice_channel
@@ -16,7 +16,7 @@ SELECT true FROM tickwise.channels WHERE channel_id = $1 AND namespace = $2 FOR 
 -- name: notice_test_anew
 -- Make the test of a channel that waits and is not under way due, as if it was never tried. $1 channel, $2 due.
 UPDATE tickwise.notices SET due = least(to_timestamp($2::float8), tickwise.now()), tries = 0, tried_at = NULL, error = NULL, sender = NULL,
-  leased_until = NULL
+  leased_until = NULL, served = '{}'
 WHERE notice_id IN (
   SELECT notice_id FROM tickwise.notices
   WHERE channel_id = $1 AND is_test AND state = 'waiting' AND (sender IS NULL OR leased_until <= tickwise.now())
@@ -26,7 +26,7 @@ WHERE notice_id IN (
 -- The test of a channel that waits, in the columns of `notices_find`. $1 channel.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 FROM tickwise.notices WHERE channel_id = $1 AND is_test AND state = 'waiting' ORDER BY notice_id LIMIT 1
 
 -- name: notice_add
@@ -49,14 +49,14 @@ SELECT EXISTS (SELECT FROM tickwise.channels)
 -- A notice that a sender holds, locked, in the columns of `notices_find`. $1 id, $2 sender.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 FROM tickwise.notices WHERE notice_id = $1 AND sender = $2 AND state = 'waiting' FOR UPDATE
 
 -- name: notice_dead
 -- A dead notice of a channel that is there, locked, in the columns of `notices_find`. $1 id, $2 namespace.
 SELECT notice_id, n.namespace, n.channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+       n.error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 FROM tickwise.notices n JOIN tickwise.channels c ON c.channel_id = n.channel_id
 WHERE notice_id = $1 AND n.namespace = $2 AND state = 'dead' FOR UPDATE OF n
 
@@ -66,18 +66,18 @@ DELETE FROM tickwise.notices
 WHERE channel_id = $1 AND rule_id IS NOT DISTINCT FROM $2 AND is_escalation = $3 AND state = 'waiting' AND sender IS NULL AND NOT is_test
 RETURNING notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
   date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 
 -- name: notice_end
--- A notice is delivered or dead. $1 id, $2 state, $3 error.
-UPDATE tickwise.notices SET state = $2, error = $3, sender = NULL, leased_until = NULL, ended_at = tickwise.now() WHERE notice_id = $1
+-- A notice is delivered or dead. $1 id, $2 state, $3 error, $4 the recipients who have a dead one.
+UPDATE tickwise.notices SET state = $2, error = $3, served = $4, sender = NULL, leased_until = NULL, ended_at = tickwise.now() WHERE notice_id = $1
 
 -- name: notice_wait
 -- A notice waits again, with what joined it. $1 id, $2 error, $3 in so many seconds, $4 events, $5 first, $6 last, $7 severity, $8 name of
--- its rule, $9 lines, $10 whether its tries are counted anew, $11 subjects.
+-- its rule, $9 lines, $10 whether its tries are counted anew, $11 subjects, $12 the recipients who have it.
 UPDATE tickwise.notices SET state = 'waiting', error = $2, due = tickwise.now() + $3::float8 * interval '1 second', events = $4,
   first_at = to_timestamp($5::float8), last_at = to_timestamp($6::float8), severity = $7, rule_name = $8, lines = $9, subjects = $11, sender = NULL,
-  leased_until = NULL, ended_at = NULL, tries = CASE WHEN $10 THEN 0 ELSE tries END, tried_at = CASE WHEN $10 THEN NULL ELSE tried_at END
+  leased_until = NULL, ended_at = NULL, served = $12, tries = CASE WHEN $10 THEN 0 ELSE tries END, tried_at = CASE WHEN $10 THEN NULL ELSE tried_at END
 WHERE notice_id = $1
 
 -- name: notice_untried
@@ -106,7 +106,7 @@ UPDATE tickwise.channels SET again_at = NULL WHERE channel_id = $1 AND again_at 
 -- Notices, the newest first. $1 namespace, $2 states (NULL: any), $3 channel, $4 rule, $5 id, $6 ids below it (NULL each: any), $7 limit.
 SELECT notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
        date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+       error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
 FROM tickwise.notices
 WHERE namespace = $1 AND ($2::text[] IS NULL OR state = ANY($2)) AND ($3::uuid IS NULL OR channel_id = $3)
   AND ($4::uuid IS NULL OR rule_id = $4) AND ($5::uuid IS NULL OR notice_id = $5) AND ($6::uuid IS NULL OR notice_id < $6)

@@ -419,6 +419,34 @@ class SettledNoticesContract(StoreContract):
         assert list(whole.lines) == [*old[1:], *fresh]
         assert (whole.tries, whole.tried_at, whole.error) == (1, taken.tried_at, "away")
 
+    async def test_who_has_a_notice_is_on_record_until_events_join_it(
+        self, store: Store, other: Store, make: Factory
+    ) -> None:
+        """Another sender sees it, also after a try without a turn, and of a dead one that a person sends again."""
+        taken, has = await self.taken(store, make), ("ada@example.com", "alan@example.com")
+        waits = SettledNotice(taken.notice_id, NoticeState.WAITING, "451", 0.0, served=has)
+        await store.notices.settle("one", [waits])
+        [again], _ = await other.notices.due("two", 9)
+        assert (again.notice_id, again.served) == (taken.notice_id, has)
+        await other.notices.settle("two", [SettledNotice(taken.notice_id, NoticeState.WAITING, was_tried=False)])
+        [again], _ = await store.notices.due("one", 9)
+        assert again.served == has
+        await store.notices.settle("one", [SettledNotice(taken.notice_id, NoticeState.DEAD, "451", served=has)])
+        dead = await store.notices.again("default", taken.notice_id)
+        assert dead is not None
+        assert dead.served == has
+        change = NoticeChange(
+            notice_id=make.identifier(), namespace="default", channel_id=taken.channel_id, rule_id=taken.rule_id,
+            rule_name="failures", severity=Severity.WARNING, events=2, first_at=make.now, last_at=make.now,
+            lines=(line(make),), due=make.now - 1.0,
+        )  # fmt: skip
+        assert await store.alerts.fold(Fold("default", (), (), (change,)))
+        assert [(3, ())] == [(each.events, tuple(each.served)) for each in await self.found(store)]
+        [again], _ = await store.notices.due("one", 9)
+        await store.notices.add(notice(make, (await store.channels.find("default"))[0], rule_id=taken.rule_id))
+        await store.notices.settle("one", [waits])
+        assert [(4, ())] == [(each.events, tuple(each.served)) for each in await self.found(store)]
+
     async def test_a_dead_notice_is_sent_again_when_a_person_asks(self, store: Store, make: Factory) -> None:
         """Its tries are counted anew, and what waits joins it. One that is not dead, or has no channel, is not."""
         taken = await self.taken(store, make)

@@ -41,4 +41,4 @@ UPDATE tickwise.notices n SET sender = $1, leased_until = tickwise.now() + $3::f
 FROM chosen WHERE n.notice_id = chosen.notice_id
 RETURNING n.notice_id, namespace, channel_id, rule_id, rule_name, severity, state, events, date_part('epoch', first_at) AS first_at,
   date_part('epoch', last_at) AS last_at, lines, date_part('epoch', due) AS due, tries, date_part('epoch', tried_at) AS tried_at,
-  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated
+  error, date_part('epoch', ended_at) AS ended_at, is_test, is_escalation, subjects, beside, repeated, served
