@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tickwise.wiring.containers.policy import container_policy
 
 CLUSTER = "kubernetes://"
 SOCKET = "unix:///nowhere/docker.sock"
-TASKS = {
+TASKS: dict[str, dict[str, Any]] = {
     "shell": {"kind": "shell", "command": "touch {file}"},
     "argv": {"kind": "shell", "argv": ["touch", "{file}"]},
     "python": {"kind": "python", "source": "open('{file}', 'w')"},
@@ -40,7 +41,7 @@ class Place:
         )  # fmt: skip
         self.runner = ProcessRunner(made)
 
-    async def run(self, task: dict[str, object], isolation: Isolation = Isolation.PROCESS) -> tuple[Ending, str]:
+    async def run(self, task: dict[str, Any], isolation: Isolation = Isolation.PROCESS) -> tuple[Ending, str]:
         """The end of one attempt, and its log."""
         given = assignment(task, None, confinement=Confinement(isolation))
         self.runner.launch([given])
@@ -49,7 +50,7 @@ class Place:
 
 @contextlib.asynccontextmanager
 async def _place(folder: Path, engine: str | None, plain_tasks: str | None = None) -> AsyncIterator[Place]:
-    said = {} if plain_tasks is None else {"kubernetes_plain_tasks": plain_tasks}
+    said: dict[str, Any] = {} if plain_tasks is None else {"kubernetes_plain_tasks": plain_tasks}
     place = Place(folder, Settings(container_engine=engine, **said))
     await place.runner.start(place.listener, SystemClock().now)
     try:
@@ -58,8 +59,8 @@ async def _place(folder: Path, engine: str | None, plain_tasks: str | None = Non
         await place.runner.close()
 
 
-def _task(name: str, file: Path) -> dict[str, object]:
-    def said(value: object) -> object:
+def _task(name: str, file: Path) -> dict[str, Any]:
+    def said(value: Any) -> Any:
         return [said(each) for each in value] if isinstance(value, list) else str(value).replace("{file}", str(file))
 
     return {key: said(value) for key, value in TASKS[name].items()}

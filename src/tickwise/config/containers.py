@@ -112,5 +112,5 @@ class ContainerSettings:
         "Whether an executor with `kubernetes://` starts `python` and `shell` tasks as plain processes. They have its "
         "user, and can read its token of the cluster. `refused`: they go back unstarted with the reason "
         "`isolation_missing`, for another executor; those in sandboxes and containers run. `allowed`: they run.",
-        choices=("allowed", "refused"),
+        choices=("refused", "allowed"),
     )
