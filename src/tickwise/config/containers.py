@@ -107,3 +107,10 @@ class ContainerSettings:
         least=1,
         most=86_400,
     )
+    kubernetes_plain_tasks: str = _setting(
+        "refused",
+        "Whether an executor with `kubernetes://` starts `python` and `shell` tasks as plain processes. They have its "
+        "user, and can read its token of the cluster. `refused`: they go back unstarted with the reason "
+        "`isolation_missing`, for another executor; those in sandboxes and containers run. `allowed`: they run.",
+        choices=("refused", "allowed"),
+    )

@@ -98,6 +98,8 @@ spec:
             {{- if $pods }}
             - {name: TICKWISE_CONTAINER_ENGINE, value: "kubernetes://"}
             - {name: TICKWISE_KUBERNETES_NAMESPACES, value: {{ include "tickwise.podPlaces" $pods | quote }}}
+            # Also in values of an older chart, which say nothing of it.
+            - {name: TICKWISE_KUBERNETES_PLAIN_TASKS, value: {{ ternary "allowed" "refused" (eq true (get $pods "plainTasks" | default false)) }}}
             {{- if get $pods "template" }}
             - {name: TICKWISE_KUBERNETES_POD_TEMPLATE, value: /etc/tickwise-pods/pod-template.yaml}
             {{- end }}

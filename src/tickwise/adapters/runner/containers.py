@@ -79,6 +79,8 @@ class KubernetesPolicy:
     template: Path | None = None
     pending_seconds: float = 300.0
     """The patience with a pod that no node takes."""
+    plain_tasks: bool = False
+    """The executor also runs tasks that are plain processes, which can read its credentials of the cluster."""
     fate_of: FateOf | None = None
     """None: Jobs of other executors are neither adopted nor removed."""
 
@@ -116,3 +118,8 @@ class ContainerPolicy:
     def is_cluster(self) -> bool:
         """Check whether the engine is a cluster of Kubernetes."""
         return self.engine.startswith("kubernetes:")
+
+    @property
+    def refuses_plain_tasks(self) -> bool:
+        """Check whether this executor starts no plain process, because one could read its credentials."""
+        return self.is_cluster and not self.kubernetes.plain_tasks

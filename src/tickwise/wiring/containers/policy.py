@@ -53,6 +53,7 @@ def container_policy(settings: Settings, store: Store | None, watch: WarmWatch |
             places=settings.kubernetes_namespaces,
             template=settings.kubernetes_pod_template,
             pending_seconds=settings.kubernetes_pending_seconds,
+            plain_tasks=settings.kubernetes_plain_tasks == "allowed",
             fate_of=None if store is None else fate_of,
         ),
     )

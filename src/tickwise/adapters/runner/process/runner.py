@@ -206,7 +206,7 @@ class ProcessRunner(FolderRunner):
             self._bare = await self._in_thread(bare_python, self._folder.path, str(python.program))
         user = None if self._users is None else self._users.any_of_them()
         private = (*settings.private_folders, self._folder.root)
-        self._sandboxes = await self._in_thread(open_sandboxes, settings.isolation, self._folder.path, user, private)
+        self._sandboxes = await self._in_thread(open_sandboxes, settings, self._folder.path, user, private)
         self._networks.be_ready(self._folder.path, self._python, user)
         self._labels = (*self._labels, *self._sandboxes.labels)
         pool = PreparedSandboxes(self._folder.path / "prepared", settings.clock)

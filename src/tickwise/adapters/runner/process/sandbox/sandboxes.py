@@ -30,12 +30,18 @@ from tickwise.adapters.runner.process.sandbox.syscalls import seccomp_filter
 from tickwise.adapters.runner.process.start import Start
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.adapters.runner.process.tree import Reaped
+from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.rules.confinement import SANDBOX_LABEL, Isolation
 from tickwise.ports.runner import Assignment, TaskLimits
 
 FIRST_DESCRIPTOR: Final = 200
 """Of those that a starter gives: above all that it has itself."""
+PLAIN_REFUSED: Final = (
+    "this executor holds the token of a cluster, which a plain process could read: give the job isolation sandbox or "
+    "container, let an executor without a cluster serve its queue, or set TICKWISE_KUBERNETES_PLAIN_TASKS to allowed"
+)
+"""The lack of an executor whose tasks are pods."""
 NO_SHOW: Final = ("/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var/run")
 """Neither these nor what is below them is ever somebody's `task.directory` in a sandbox."""
 NO_SHOW_ITSELF: Final = ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/var/log")
@@ -71,6 +77,8 @@ class Sandboxes:
     private: tuple[Path, ...] = ()
     """Folders of the executor: no mount shows one of them, nor a folder that one of them is in."""
     sizes: SandboxSizes = field(default=SandboxSizes())
+    refuses_plain: bool = False
+    """No plain process may run beside the credentials of this executor."""
 
     @property
     def labels(self) -> Sequence[str]:
@@ -81,7 +89,7 @@ class Sandboxes:
         """The reason that this task cannot be confined here as its job says; None: it can."""
         confinement = assignment.confinement
         if confinement.isolation is not Isolation.SANDBOX:
-            return None
+            return PLAIN_REFUSED if self.refuses_plain else None
         if not self.level.is_there:
             return f"this executor gives no sandbox: {self.level.lack}; {self.level.cure}"
         return None
@@ -196,10 +204,11 @@ class Sandboxes:
         return any(_is_within(str(each), path) for each in self.private)
 
 
-def open_sandboxes(said: str, folder: Path, user: TaskUser | None, private: Sequence[Path]) -> Sandboxes:
-    """Look whether this host gives sandboxes. `said`: the setting `isolation`; `folder`: the executor's own, which the
-    users of tasks can pass to. Blocking: a tenth of a second. Raises `Misconfigured` if the setting requires what is
-    not there, `OSError`."""
+def open_sandboxes(settings: RunnerSettings, folder: Path, user: TaskUser | None, private: Sequence[Path]) -> Sandboxes:
+    """Look whether this host gives sandboxes. `folder`: the executor's own, which the users of tasks can pass to.
+    Blocking: a tenth of a second. Raises `Misconfigured` if the setting `isolation` requires what is not there,
+    `OSError`."""
+    said = settings.isolation
     level = SandboxLevel(lack=f"{SETTING} is process", cure=f"unset {SETTING}")
     if said != Isolation.PROCESS:
         level = sandbox_level(user)
@@ -209,7 +218,8 @@ def open_sandboxes(said: str, folder: Path, user: TaskUser | None, private: Sequ
     if level.is_there:
         filter_file.write_bytes(seccomp_filter())
     real = tuple(dict.fromkeys(Path(os.path.realpath(each)) for each in private))
-    return Sandboxes(level, filter_file, EtcFolders(folder), real)
+    refuses_plain = settings.containers is not None and settings.containers.refuses_plain_tasks
+    return Sandboxes(level, filter_file, EtcFolders(folder), real, refuses_plain=refuses_plain)
 
 
 def person_of(user: TaskUser | None) -> Person:
