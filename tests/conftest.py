@@ -40,10 +40,6 @@ from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.skips"]
 
-# A shell starts what runs in its background with Ctrl-C ignored, and processes hand that on. Tests press it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
 # A control plane takes Go ten minutes to build. Where it is not there, these are left out; the header says so.
 collect_ignore_glob = [] if kubernetes_programs.built() else ["**/test_cluster_*.py"]
 
