@@ -18,6 +18,7 @@ from typing import Any
 import asyncpg
 import psutil
 
+from tests.support import disks
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres
@@ -153,20 +154,10 @@ def fill(ballast: Path) -> None:
 
 @contextlib.contextmanager
 def small_disk(megabytes: int) -> Iterator[Path]:
-    """A file system of that size in memory; only root may make one. Raises PermissionError."""
-    import subprocess
-
+    """A disk of that size in a folder of its own. Raises PermissionError where none may be mounted."""
     folder = Path(tempfile.mkdtemp(prefix="tickwise-disk-"))
     try:
-        made = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0711", "tickwise-chaos", str(folder)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if made.returncode:
-            raise PermissionError(made.stderr.strip() or "no file system could be mounted")
-        try:
+        with disks.small_disk(folder, megabytes, mode="0711"):
             yield folder
-        finally:
-            subprocess.run(["umount", "-l", str(folder)], check=True, capture_output=True)
     finally:
         folder.rmdir()

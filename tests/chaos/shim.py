@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import struct
 import subprocess
 from pathlib import Path
+
+from tests.services.packages import program
 
 SOURCE = Path(__file__).with_name("shift.c")
 
@@ -16,15 +17,12 @@ class ShiftedClock:
     """Hand `environment` to a process; from then on `shift` moves its wall clock, and no other."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Raises `NotImplementedError` where there is no compiler."""
+        """Raises `Missing` where there is no C compiler, and none can be installed."""
         self._file = folder / f"{name}.clock"
         self._file.write_bytes(struct.pack("d", 0.0))
         library = folder / "shift.so"
         if not library.exists():
-            compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-            if compiler is None:
-                raise NotImplementedError("a C compiler is needed, to shift the clock of one process")
-            command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
+            command = [program("cc"), "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"]
             subprocess.run(command, check=True, capture_output=True)
         self.environment = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(self._file)}
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.disks import small_disk_of_test
 from tests.support.local_up import Local, environment, local_up, run_command
 
 WHEN = {"name": "a", "schedule_type": "IMMEDIATE"}
@@ -164,11 +164,8 @@ def test_a_data_folder_of_a_newer_version_is_left_alone(data_dir: Path) -> None:
 @pytest.fixture
 def small_disk(data_dir: Path) -> Iterator[Path]:
     """A disk of 50 MB."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=50m,mode=0711", "tickwise-test", str(data_dir)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a small disk")
-    yield data_dir
-    subprocess.run(["umount", data_dir], check=True)
+    with small_disk_of_test(data_dir, 50, mode="0711") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_said_before_anything_is_made(small_disk: Path) -> None:

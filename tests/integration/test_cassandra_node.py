@@ -26,10 +26,7 @@ KILLS = 2
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> ShiftedClock:
     """The node's wall clock."""
-    try:
-        return ShiftedClock(Path(tmp_path_factory.mktemp("clock")), "node")
-    except NotImplementedError as reason:
-        pytest.skip(str(reason))
+    return ShiftedClock(Path(tmp_path_factory.mktemp("clock")), "node")
 
 
 @pytest_asyncio.fixture(scope="module")

