@@ -399,7 +399,9 @@ class RunRetryBody(RunNowBody, forbid_unknown_fields=True, kw_only=True, omit_de
     """A payload for the new run; that of the run being repeated if it is not sent."""
 
 
-Note = Annotated[str, Meta(max_length=1_000, description="A note for later readers.")]
+NOTE_MAX: Final = 1_000
+"""Characters."""
+Note = Annotated[str, Meta(max_length=NOTE_MAX, description="A note for later readers.")]
 
 
 class RedriveBody(RunRetryBody, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -35,6 +35,7 @@ from tickwise.ports.store import (
     EndingQuery,
     JobRow,
     LatestRunsQuery,
+    LetterStatus,
     Page,
     Replay,
     RunQuery,
@@ -75,6 +76,8 @@ class RunDetails(NamedTuple):
     """The trace that it belongs to, 32 hex digits; None: it belongs to none that is known here."""
     progress: RunProgress | None = None
     """Of one that is RUNNING: how far it is, as its task said; None: it said nothing."""
+    letter: LetterStatus | None = None
+    """Of a FAILED one: the status of its dead letter; None: it has none."""
 
 
 class RunService:
@@ -95,9 +98,9 @@ class RunService:
             warnings = await self._waiting_for(row)
         letter = await self._settlements.find(who, run) if row.state is RunState.FAILED else None
         job = None if row.definition is not None else await self._context.store.jobs.get(who.namespace, row.job_id)
-        redriven_as = None if letter is None else letter.redriven_as
+        redriven_as, status = (None, None) if letter is None else (letter.redriven_as, letter.status)
         progress = await self._progress_of(row)
-        return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job), progress)
+        return RunDetails(row, attempts, warnings, redriven_as, job, self._trace_of(row, job), progress, status)
 
     async def _progress_of(self, row: RunRow) -> RunProgress | None:
         """One look at the blobs, for a run that goes on; while they are away nothing is known."""

@@ -22,8 +22,6 @@ from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 25
 TEXT_MAX: Final = 200
-NOTE_MAX: Final = 1_000
-"""Letters of a note, as the bodies have it."""
 SEE_OTHER: Final = 303
 FILTERS: Final = ("status", "reason", "task_kind", "error_id")
 WAITING: Final = [LetterStatus.OPEN, LetterStatus.HELD]
@@ -56,6 +54,7 @@ async def letters_page(visit: Visit) -> Response:
         "filters": filters,
         "statuses": [each.value for each in LetterStatus],
         "chosen": asked,
+        "unsettled": UNSETTLED,
         "next": next_page(visit, "/dead-letters", filters, goes_on),
         "looks_further": rows.paused_at is not None and rows.paused_at == goes_on,
         "first": visit.url("/dead-letters", **filters) if before else None,

@@ -10,7 +10,7 @@ from uuid import UUID
 from jinja2.filters import do_filesizeformat
 from starlette.responses import RedirectResponse, Response
 
-from tickwise.control.bodies import RunRetryBody
+from tickwise.control.bodies import NOTE_MAX, RunRetryBody
 from tickwise.control.bulk.operations import OperationService
 from tickwise.control.explain.explanations import Because, Explanation
 from tickwise.control.jobs.saved_views import LISTS
@@ -29,7 +29,7 @@ from tickwise.web.json_text import pretty
 from tickwise.web.page import WebPage
 from tickwise.web.texts import duration
 from tickwise.web.views.jobs import filters_of, labels_of
-from tickwise.web.views.letters import NOTE_MAX, UNSETTLED
+from tickwise.web.views.letters import UNSETTLED
 from tickwise.web.views.output import Output, artefacts_of_run, output_of
 from tickwise.web.views.rows import (
     error_groups,
@@ -141,7 +141,6 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
     visit.job_zone = None if job is None else decode_definition(job.definition).timezone
     payload, payload_bytes, payload_from = received_payload(details)
     failed = [run_id] if row.state is RunState.FAILED else []
-    letter = next((cause.data["dead_letter"] for cause in explanation.causes if "dead_letter" in cause.data), None)
     values = {
         "run": row,
         "error_id": (await error_groups(visit, failed)).get(run_id),
@@ -152,8 +151,7 @@ async def show_run(visit: Visit, *, fault: Refused | None = None, status: int = 
         "origin": row.origin if Trigger(row.trigger) in FROM_A_RUN else None,
         "successors": await _successors(visit, explanation),
         "explanation": explanation,
-        "letter": letter,
-        "decides": letter in UNSETTLED and visit.may(LetterService.discard),
+        "decides": details.letter in UNSETTLED and visit.may(LetterService.discard),
         "note_max": NOTE_MAX,
         "spans": waterfall(row, details.attempts, explanation, visit.now),
         "usage": {each.attempt: used for each in details.attempts if (used := _usage(each))},
