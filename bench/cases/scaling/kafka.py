@@ -13,70 +13,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from itertools import count
 
 from bench.cases.immediate import immediate
+from bench.cases.scaling import carrying
+from bench.cases.scaling.carrying import WAYS, by_way, measured, new_prefix, plain
 from bench.cases.submit import post, stored
-from bench.harness import SQL, Case, Check, Failed, Rig, Round
+from bench.harness import Case, Check, Failed, Rig, Round
 from bench.ports import free_port, until_open
-from bench.stream import Through, flowing
-from bench.work import store
+from bench.stream import Through
 from tests.services.kafka import Kafka
 from tests.services.redis import Redis
 from tickwise.adapters.broker.kafka import KafkaBroker
-from tickwise.roles.shared.hint_publisher import HintPublisher
 
 PACE = 15_000
 """Jobs a second of the paced stream: the rate that is asked for."""
-PACED_WARM_SECONDS = 5.0
-"""It begins with what a client would have handed in within a second, and that has to be worked off first."""
 MAX_APPLIED_SECONDS = 60.0
 """Within so long after the last request all of them are in the store."""
-_prefixes = count(1)
 
 
-def seconds_of(rig: Rig) -> float:
-    """How long each stream is measured."""
-    return 30.0 if rig.full else 10.0
-
-
-@contextlib.asynccontextmanager
-async def through(rig: Rig, kafka: Kafka, *, results: str) -> AsyncIterator[Through]:
-    """Channels of their own, for roles at their defaults."""
-    url = f"{kafka.url}?prefix=bench{next(_prefixes)}"
-    broker = KafkaBroker(url, rig.clock)
-    async with store(rig) as opened:
-        await broker.open(opened.upkeep.cluster_id)
-    try:
-        yield Through(
-            HintPublisher(broker),
-            {"broker_url": url, "results": results, "recorder_serve": "results"},
-            recorder=results == "broker",
-            pids={"kafka": kafka.pid},
-        )
-    finally:
-        await broker.close()
-
-
-async def measured(rig: Rig, way: Through | None, *, rate: float | None = None) -> Round:
-    """One stream; the value is what ended durably a second. Raises `Failed` if a run was lost, or ended twice."""
-    async with flowing(rig, rate=rate, through=way, warm_seconds=2.0 if rate is None else PACED_WARM_SECONDS) as stream:
-        used = await stream.usage()
-        before, begin = await stream.ended()
-        await rig.clock.sleep(seconds_of(rig))
-        after, end = await stream.ended()
-        spent = await stream.usage()
-        await stream.finish()
-        late = await stream.connection.fetchval(SQL["lateness_between"], begin, end)
-    late = {"p50_ms": round(late[0], 1), "p99_ms": round(late[1], 1)}
-    return Round((after - before) / (end - begin), {**late, **spent.cost(used, after - before)})
+def through(rig: Rig, kafka: Kafka, *, results: str) -> contextlib.AbstractAsyncContextManager[Through]:
+    """Topics of their own."""
+    url = f"{kafka.url}?prefix={new_prefix()}"
+    return carrying.through(rig, KafkaBroker(url, rig.clock), url, results=results, pids={"kafka": kafka.pid})
 
 
 async def buffered(rig: Rig, kafka: Kafka) -> Round:
     """Requests a second that are accepted, one future job each; all of them must be in the store afterwards."""
     await rig.reset()
-    settings = {"broker_url": f"{kafka.url}?prefix=bench{next(_prefixes)}", "ingest": "buffered"}
+    settings = {"broker_url": f"{kafka.url}?prefix={new_prefix()}", "ingest": "buffered"}
     ports = [free_port(), free_port()]
     async with contextlib.AsyncExitStack() as stack:
         for port in ports:
@@ -98,7 +62,7 @@ async def woken(rig: Rig, kafka: Kafka) -> dict[str, float]:
     """The time from request to start of single immediate jobs, by what wakes their executor."""
     async with Redis() as redis:
         by_redis = await immediate(rig, signals_url=redis.url)
-        by_hints = await immediate(rig, signals_url=redis.url, broker_url=f"{kafka.url}?prefix=bench{next(_prefixes)}")
+        by_hints = await immediate(rig, signals_url=redis.url, broker_url=f"{kafka.url}?prefix={new_prefix()}")
     return {
         "immediate_redis_p99_ms": round(by_redis.value, 2),
         "immediate_redis_p50_ms": by_redis.more["p50_ms"],
@@ -111,24 +75,18 @@ async def carried(rig: Rig) -> Round:
     """All of it."""
     async with Kafka() as kafka:
         found: dict[str, Round] = {}
-        for results in ("direct", "broker"):
+        for results in WAYS:
             async with through(rig, kafka, results=results) as way:
                 found[results] = await measured(rig, way)
         async with through(rig, kafka, results="direct") as way:
             paced = await measured(rig, way, rate=PACE)
         accepted = await buffered(rig, kafka)
         soon = await woken(rig, kafka)
-    more = {f"{results}_{name}": value for results, one in found.items() for name, value in one.more.items()}
+    more = by_way(found)
     more |= {f"paced_{name}": value for name, value in paced.more.items()}
-    more |= {"results_direct": round(found["direct"].value), "results_broker": round(found["broker"].value)}
     more |= {"paced": round(paced.value), "buffered": round(accepted.value), **soon}
     more |= {f"buffered_{name}": value for name, value in accepted.more.items()}
     return Round(found["direct"].value, more)
-
-
-async def plain(rig: Rig) -> Round:
-    """T2 of the same moment."""
-    return await measured(rig, None)
 
 
 CASE = Case(

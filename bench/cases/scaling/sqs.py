@@ -10,65 +10,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterator
-from itertools import count
+from unittest import mock
 
-from bench.cases.scaling.kafka import measured, plain
+from bench.cases.scaling import carrying
+from bench.cases.scaling.carrying import WAYS, by_way, measured, new_prefix, plain
 from bench.harness import Case, Check, Rig, Round
 from bench.stream import Through
-from bench.work import store
 from tests.services.elasticmq import CREDENTIALS, ElasticMq
 from tickwise.adapters.blobs import open_blobs
 from tickwise.adapters.broker.sqs import SqsBroker
-from tickwise.roles.shared.hint_publisher import HintPublisher
-
-_prefixes = count(1)
 
 
-@contextlib.contextmanager
-def credentials() -> Iterator[None]:
-    """The client of this process and the roles sign with them; ElasticMQ does not look."""
-    before = {name: os.environ.get(name) for name in CREDENTIALS}
-    os.environ.update(CREDENTIALS)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-@contextlib.asynccontextmanager
-async def through(rig: Rig, server: ElasticMq, *, results: str) -> AsyncIterator[Through]:
-    """Queues of their own, for roles at their defaults."""
-    url = f"sqs://eu-central-1/bench{next(_prefixes)}?endpoint={server.url}"
+def through(rig: Rig, server: ElasticMq, *, results: str) -> contextlib.AbstractAsyncContextManager[Through]:
+    """Queues of their own."""
+    url = f"sqs://eu-central-1/{new_prefix()}?endpoint={server.url}"
     broker = SqsBroker(url, rig.clock, open_blobs(f"file://{rig.folder}/blobs"))
-    async with store(rig) as opened:
-        await broker.open(opened.upkeep.cluster_id)
-    try:
-        yield Through(
-            HintPublisher(broker),
-            {"broker_url": url, "results": results, "recorder_serve": "results"},
-            recorder=results == "broker",
-            pids={"sqs": server.pid},
-        )
-    finally:
-        await broker.close()
+    return carrying.through(rig, broker, url, results=results, pids={"sqs": server.pid})
 
 
 async def carried(rig: Rig) -> Round:
     """Both ways of the outcomes, each on an empty store."""
     found: dict[str, Round] = {}
-    with credentials():
+    # The client of this process and the roles sign with them; ElasticMQ does not look.
+    with mock.patch.dict(os.environ, CREDENTIALS):
         async with ElasticMq() as server:
-            for results in ("direct", "broker"):
+            for results in WAYS:
                 async with through(rig, server, results=results) as way:
                     found[results] = await measured(rig, way)
-    more = {f"{results}_{name}": value for results, one in found.items() for name, value in one.more.items()}
-    more |= {f"results_{results}": round(one.value) for results, one in found.items()}
-    return Round(found["direct"].value, more)
+    return Round(found["direct"].value, by_way(found))
 
 
 CASE = Case(
