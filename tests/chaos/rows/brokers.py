@@ -27,6 +27,7 @@ from tests.chaos.rows.jobs import function
 from tests.chaos.scene import CLOCK, PATIENT, Player, Scene
 from tests.chaos.server import fill, small_disk
 from tests.services.kafka import Kafka
+from tests.services.server import Server as ServiceServer
 from tests.support.waiting import eventually
 
 LOSSES: Final = 0.1
@@ -128,6 +129,11 @@ async def _judge(scene: Scene, channels: Channels) -> None:
             scene.complain(f"nothing was ever sent to {kind}*, so this has shown nothing")
     if parked := await channels.parked():
         scene.complain(f"{len(parked)} messages were parked, the first for {parked[0].headers.get('error')!r}")
+    check_roles(scene)
+
+
+def check_roles(scene: Scene) -> None:
+    """None of them ended, and none took the absence of the broker for a defect."""
     for player in scene.players:
         if player.role.process.poll() is not None:
             scene.complain(f"{player.role.log.name} ended with {player.role.process.returncode}")
@@ -146,33 +152,35 @@ async def losing(scene: Scene, size: Size) -> Knowledge:
     await under_load(scene, size, "losses", partial(CLOCK.sleep, AFTER_SECONDS))
     outages = [SHORT_OUTAGE_SECONDS] * (size.rounds - 1) + [size.seconds]
     for seconds in outages:
-        await under_load(scene, size, f"killed for {seconds:g} s", partial(_killed, channels.kafka, seconds))
+        await under_load(scene, size, f"killed for {seconds:g} s", partial(killed, channels.kafka, seconds))
     scene.figures["broker_away_seconds"] = sum(outages)
     await _judge(scene, channels)
     return Knowledge()
 
 
-async def _killed(kafka: Kafka, seconds: float) -> None:
-    kafka.kill()
+async def killed(server: ServiceServer, seconds: float) -> None:
+    """Kill a broker, and start it again after so long."""
+    server.kill()
     await CLOCK.sleep(seconds)
-    await kafka.start()
+    await server.start()
 
 
 async def standing(scene: Scene, size: Size) -> Knowledge:
     """R7-PAUSED: the broker stands still: it neither answers nor hangs up, for longer than any session."""
     channels = await stage(scene)
     for number in range(size.rounds):
-        await under_load(scene, size, f"paused {number}", partial(_frozen, channels.kafka, size.seconds))
+        await under_load(scene, size, f"paused {number}", partial(frozen, channels.kafka, size.seconds))
     await _judge(scene, channels)
     return Knowledge()
 
 
-async def _frozen(kafka: Kafka, seconds: float) -> None:
-    kafka.freeze()
+async def frozen(server: ServiceServer, seconds: float) -> None:
+    """Let a broker stand still for so long."""
+    server.freeze()
     try:
         await CLOCK.sleep(seconds)
     finally:
-        kafka.thaw()
+        server.thaw()
 
 
 async def deleting(scene: Scene, size: Size) -> Knowledge:

@@ -14,7 +14,7 @@ from botocore.session import get_session
 
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.rows.brokers import BROKEN, under_load
+from tests.chaos.rows.brokers import BROKEN, check_roles, frozen, killed, under_load
 from tests.chaos.scene import CLOCK, Scene
 from tests.services.elasticmq import CREDENTIALS, ElasticMq
 
@@ -81,35 +81,17 @@ async def emptied(scene: Scene, size: Size) -> Knowledge:
     queues = Queues(server)
     scene.tell(TICKWISE_BROKER_URL=queues.url, TICKWISE_RESULTS="broker", **CREDENTIALS)
     await scene.cast(schedulers=2, executors=2, recorders=1)
-    await under_load(scene, size, "nothing", partial(CLOCK.sleep, 1.0))
+    await under_load(scene, size, "before any fault", partial(CLOCK.sleep, 1.0))
     if missing := [kind for kind in KINDS if not any(name.startswith(kind) for name in await queues.names())]:
         scene.complain(f"there is no queue of {missing}, so this has shown nothing")
     for number in range(size.rounds):
-        await under_load(scene, size, f"killed {number}", partial(_killed, server, size.seconds))
-        await under_load(scene, size, f"paused {number}", partial(_frozen, server, size.seconds))
+        await under_load(scene, size, f"killed {number}", partial(killed, server, size.seconds))
+        await under_load(scene, size, f"paused {number}", partial(frozen, server, size.seconds))
         await under_load(scene, size, f"queues deleted {number}", partial(_deleted, scene, queues))
     if parked := await queues.parked():
         scene.complain(f"{parked} messages were parked")
-    for player in scene.players:
-        if player.role.process.poll() is not None:
-            scene.complain(f"{player.role.log.name} ended with {player.role.process.returncode}")
-        if player.role.events("loop_failed"):
-            scene.complain(f"{player.role.log.name} took a broker's trouble for a defect")
+    check_roles(scene)
     return Knowledge()
-
-
-async def _killed(server: ElasticMq, seconds: float) -> None:
-    server.kill()
-    await CLOCK.sleep(seconds)
-    await server.start()
-
-
-async def _frozen(server: ElasticMq, seconds: float) -> None:
-    server.freeze()
-    try:
-        await CLOCK.sleep(seconds)
-    finally:
-        server.thaw()
 
 
 async def _deleted(scene: Scene, queues: Queues) -> None:
