@@ -26,6 +26,7 @@ from tickwise.importers.kubernetes_pod import (
     filled,
     names_of_sources,
     only_container,
+    source_of,
 )
 from tickwise.importers.translation import (
     MAX_ARGUMENTS,
@@ -172,7 +173,7 @@ def _variables(container: Mapping, changes: list[str]) -> tuple[PodValues, dict[
             values[name] = (Reference(name),)
             secret = _secret(source)
             if secret is None:
-                missing.append(f"{name} from {_source(source)}")
+                missing.append(f"{name} from {source_of(source)}")
             else:
                 env[name] = f"secret:{secret}"
                 secrets.append(secret)
@@ -190,11 +191,6 @@ def _secret(source: Mapping) -> str | None:
         return None
     name = f"{found.text('name') or ''}.{found.text('key') or ''}"
     return name if _SECRET_NAME.fullmatch(name) else None
-
-
-def _source(source: Mapping) -> str:
-    names = names_of_sources(source, {"secretKeyRef": "secret", "configMapKeyRef": "config map"})
-    return names[0] if names else "the pod itself"
 
 
 # ----------------------------------------------------------------------------------------------- how it is confined

@@ -162,13 +162,17 @@ def _variables(container: Mapping, changes: list[str]) -> PodValues:
             values[name] = filled(variable.text("value") or "", values, from_elsewhere=bool(groups))
         else:
             values[name] = (Reference(name),)
-            sources = names_of_sources(source, _SOURCES) or ["the pod itself"]
-            elsewhere.append(f"{name} from {sources[0]}")
+            elsewhere.append(f"{name} from {source_of(source)}")
     if elsewhere:
         changes.append(f"give these variables to the executor, they are not in the manifest: {listed(elsewhere)}")
     if unusable:
         changes.append(f"these variables have names that a shell cannot set, and are left out: {listed(unusable)}")
     return values
+
+
+def source_of(value: Mapping) -> str:
+    """The object that `valueFrom` names, in words."""
+    return next(iter(names_of_sources(value, _SOURCES)), "the pod itself")
 
 
 def names_of_sources(given: Mapping, kinds: Mappings[str, str]) -> list[str]:
