@@ -16,6 +16,7 @@ from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.adapters.store.postgres.records import job_walks, letters, run_walks
+from tickwise.adapters.store.postgres.records.records import MAX_PAGES_COUNTED
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, NoticeQuery, RuleRow, Store
@@ -125,7 +126,7 @@ from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
 
-FULL_PAGES: Final = 250
+FULL_PAGES: Final = MAX_PAGES_COUNTED // 2
 """Half of the pages of runs from which on `stats` and the lists of queues and executors take a sample."""
 
 STARTED = "SELECT date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
