@@ -27,7 +27,7 @@ def small_disk(folder: Path, megabytes: int, *, mode: str = "1777") -> Iterator[
 
 @contextlib.contextmanager
 def small_disk_of_test(folder: Path, megabytes: int, *, mode: str = "1777") -> Iterator[Path]:
-    """The same for a fixture: its test is skipped for a developer who may mount nothing."""
+    """Mount one for a fixture. Its test is skipped for a developer who may mount nothing."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(small_disk(folder, megabytes, mode=mode))

@@ -23,7 +23,6 @@ from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.wiring.cassandra.keyspace import cassandra_findings
-from tickwise.wiring.containers.isolation_findings import isolation_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
@@ -32,6 +31,7 @@ from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.database_findings import address_findings
 from tickwise.wiring.storage.databases import addresses
 from tickwise.wiring.storage.file_store import examine_file_store
+from tickwise.wiring.storage.isolation_findings import isolation_findings
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text

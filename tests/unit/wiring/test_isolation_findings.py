@@ -14,8 +14,8 @@ from tickwise.domain.quotas import Quotas
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import JobAction, JobMove
 from tickwise.testing.factories import NOTHING_MORE, Factory, executor
-from tickwise.wiring.containers import isolation_findings as module
-from tickwise.wiring.containers.isolation_findings import isolation_findings
+from tickwise.wiring.storage import isolation_findings as module
+from tickwise.wiring.storage.isolation_findings import isolation_findings
 
 PLAIN = Lane(requires=("task:shell",))
 SANDBOXED = Lane(requires=("isolation:sandbox", "task:shell"))
