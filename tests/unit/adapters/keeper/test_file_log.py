@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import eventually
 from tickwise.adapters.store.keeper import file_log
 from tickwise.adapters.store.keeper.file_frames import LogDamaged
 from tickwise.adapters.store.keeper.file_log import FileLog, examine
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
 from tickwise.domain.errors import StoreUnavailable
+
+
+def threads_of_logs() -> set[threading.Thread]:
+    """Those that live."""
+    return {each for each in threading.enumerate() if each.name.startswith("log_")}
+
+
+async def ended(threads: set[threading.Thread]) -> None:
+    """Wait until none of them lives."""
+    await eventually(lambda: not threads & threads_of_logs())
 
 
 async def written(folder: Path, *bodies: bytes) -> None:
@@ -110,6 +122,18 @@ async def test_one_process_has_a_log(tmp_path: Path) -> None:
         await FileLog(tmp_path).acquire("process 8", "")
     await log.release()
     await FileLog(tmp_path).acquire("process 8", "")
+
+
+async def test_a_log_that_was_given_back_has_no_thread(tmp_path: Path) -> None:
+    """A process may open and close any number of stores; a log that is acquired again works as before."""
+    log = FileLog(tmp_path)
+    for entry in (1, 2):
+        await log.acquire("process 7", "")
+        assert entry == await log.append(b"body")
+        mine = threads_of_logs()
+        assert mine
+        await log.release()
+        await ended(mine)
 
 
 async def test_an_owner_of_a_folder_that_was_replaced_appends_no_more(tmp_path: Path) -> None:

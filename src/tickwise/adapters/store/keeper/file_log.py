@@ -54,7 +54,8 @@ class FileLog:
     def __init__(self, folder: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
         self._folder = folder
         self._sync = sync
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self._threads: ThreadPoolExecutor | None = None
+        """While it is used."""
         self._lock: int | None = None
         self._segments: list[Segment] = []
         self._live: int | None = None
@@ -109,6 +110,9 @@ class FileLog:
 
     async def release(self) -> None:
         await self._apart(self._release)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
 
     def look(self) -> int:
         """Read all files and change nothing; the position of the last entry. Raises `LogDamaged`."""
@@ -120,6 +124,8 @@ class FileLog:
 
     async def _apart(self, work: Callable[[], R]) -> R:
         """Do it in the log's own thread: each thing after the one before, and the event loop goes on."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, thread_name_prefix="log")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except OSError as failure:
