@@ -23,6 +23,7 @@ from tickwise.adapters.runner.process.cgroups import PREFIX, Places, Resource, f
 from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.process.task_marks import Marks
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.rules.capacities import size_in_words
 from tickwise.ports.runner import Assignment, Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
@@ -101,7 +102,7 @@ async def test_memory_of_the_whole_tree_is_limited(shop: Shop) -> None:
     """With a reason of its own, and the limit in the error."""
     ending = await shop.python(GREEDY, limited(memory_bytes=100 * MEGABYTE))
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "memory_limit")
-    assert str(100 * MEGABYTE) in (ending.error or "")
+    assert size_in_words(100 * MEGABYTE) in (ending.error or "")
 
 
 async def test_processor_time_of_the_whole_tree_is_limited(shop: Shop) -> None:

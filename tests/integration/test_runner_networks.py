@@ -204,8 +204,8 @@ async def test_each_run_has_its_own_list(shop: Shop) -> None:
         {"kind": "python", "source": textwrap.dedent(source)}, confinement=Confinement(Isolation.SANDBOX)
     )  # fmt: skip
     shop.runner.launch([third])
-    endings = [(await shop.ended(each))[0].verdict for each in (first, second, third)]
-    assert endings == [Verdict.OK, Verdict.FAILED, Verdict.FAILED]
+    endings = [(await shop.ended(each))[0] for each in (first, second, third)]
+    assert [Verdict.OK, Verdict.FAILED, Verdict.FAILED] == [each.verdict for each in endings], endings
     assert shop.greeter.connections == 1
     assert len(proxies()) == 1
 

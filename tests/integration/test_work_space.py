@@ -20,6 +20,7 @@ from tickwise.adapters.runner.process.runner import ProcessRunner
 from tickwise.adapters.runner.process.space.work_space import MAX_DEPTH
 from tickwise.adapters.runner.process.tree import disk_bytes_of
 from tickwise.adapters.runner.settings import RunnerSettings
+from tickwise.domain.rules.capacities import size_in_words
 from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
 
@@ -63,7 +64,7 @@ async def test_a_task_that_fills_its_work_folder_is_ended(shop: Shop) -> None:
     many = "i=0; while :; do head -c 100000 /dev/zero > f$i; i=$((i+1)); done"
     ending = await shop.shell(many)
     assert (Verdict.FAILED, "disk_limit") == (ending.verdict, ending.reason)
-    assert str(4 * MEGABYTE) in (ending.error or "")
+    assert size_in_words(4 * MEGABYTE) in (ending.error or "")
     assert ending.usage is not None
     assert (ending.usage.work_bytes or 0) > 4 * MEGABYTE
 
