@@ -210,6 +210,15 @@ async def test_each_run_has_its_own_list(shop: Shop) -> None:
     assert len(proxies()) == 1
 
 
+async def test_the_first_runs_may_begin_at_one_moment(shop: Shop) -> None:
+    """Each lays the files of a network if they are not there: none meets half of what another one lays."""
+    networks = shop.runner._networks
+    for _ in range(20):
+        for laid in networks._folder.glob("network-*"):
+            laid.unlink()
+        assert [None] * 8 == await asyncio.gather(*(asyncio.to_thread(networks._reason_against) for _ in range(8)))
+
+
 async def test_the_proxy_killed_closes_the_network_and_opens_nothing(shop: Shop) -> None:
     """What is open breaks, what is new is refused, the log says so; the next run has a network again."""
     given = shop.launch(

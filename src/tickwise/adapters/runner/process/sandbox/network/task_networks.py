@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -62,6 +63,8 @@ class TaskNetworks:
         self._user: TaskUser | None = None
         self._lack: str | None = None
         self._is_tried = False
+        self._trying = threading.Lock()
+        """The first runs may begin at one moment."""
 
     def be_ready(self, folder: Path, python: Interpreter, user: TaskUser | None) -> None:
         """`folder`: the executor's own, which the users of tasks can pass to; `python`: one that they can run; `user`:
@@ -106,8 +109,12 @@ class TaskNetworks:
         return TaskNetwork(opening.descriptor, program, self._python.environment, mounts, ENVIRONMENT)
 
     def _reason_against(self) -> str | None:
-        """Lay the files of ours, and try once whether the users of tasks can make such a namespace. Blocking. Raises
-        `OSError`."""
+        """Lay the files of ours, and try once whether the users of tasks can make such a namespace. Blocking; in any
+        thread. Raises `OSError`."""
+        with self._trying:
+            return self._tried()
+
+    def _tried(self) -> str | None:
         self._lay_files()
         if not self._is_tried:
             assert self._python is not None
