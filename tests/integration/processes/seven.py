@@ -100,9 +100,8 @@ class Seven:
         until = CLOCK.monotonic() + END_SECONDS
         while active := [player for player in self.words if player.role.process.poll() is None]:
             if CLOCK.monotonic() > until:
-                raise AssertionError(
-                    f"not ended: {[(each.kind, each.role.log.name, each.role.pid) for each in active]}"
-                )
+                waits = {each.role.log.name: each.role.events("stop_overdue") for each in active}
+                raise AssertionError(f"not ended: {[(each.kind, each.role.pid) for each in active]}; {waits}")
             await CLOCK.sleep(0.05)
         for player in self.words:
             if player.role.process.returncode != 0:
