@@ -20,9 +20,11 @@ from functools import lru_cache
 from typing import Final
 
 from tickwise.domain.errors import Invalid
+from tickwise.ports.identity.users import UserStore
 
 NAME_CHARACTERS_MAX: Final = 100
 EMAIL_CHARACTERS_MAX: Final = 254
+LOOKS_AT_ONCE: Final = 500
 RESERVED: Final = ("admin", "local", "system", "tickwise")
 """Names of programs in logs and the audit log: no person has one."""
 
@@ -90,6 +92,12 @@ def looks(name: str) -> tuple[str, ...]:
     shown = " ".join(shown.split())
     found = {_skeleton(_skeleton(shown).casefold()), _skeleton(shown.casefold())}
     return tuple(sorted(found))
+
+
+async def complete_looks(users: UserStore) -> None:
+    """Give looks to people that an earlier release added, so that new names are compared with theirs."""
+    while names := await users.without_looks(LOOKS_AT_ONCE):
+        await users.put_looks({user_id: looks(name) for user_id, name in names.items()})
 
 
 def _skeleton(text: str) -> str:

@@ -7,7 +7,7 @@ and the labels as JSON. Programs of the release before know no role of that name
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -155,13 +155,18 @@ class Users(Part):
             await write_audit(connection, audit and by_person(audit, row.user_id, row.name))
             return row
 
-    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+    async def without_looks(self, limit: int) -> Mapping[UUID, str]:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("users_without_looks"), limit)
+        return {row["user_id"]: row["name"] for row in rows}
+
+    async def put_looks(self, looks: Mapping[UUID, Sequence[str]]) -> None:
         """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            rows = await connection.fetch(statement("users_without_looks"), limit)
-            found = [(row["user_id"], [*looks_of(row["name"])]) for row in rows]
-            await connection.executemany(statement("user_put_looks"), found)
-        return len(rows)
+            await connection.executemany(
+                statement("user_put_looks"), [(user_id, [*own]) for user_id, own in looks.items()]
+            )
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""
