@@ -60,6 +60,7 @@ CONDITIONAL: Final = frozenset(
         "shard_release",
         "shard_checkpoint",
         "shard_drop",
+        "meta_make",
     }
 )
 """Updates under a condition: a late answer leaves open whether they were applied. All others may be sent twice."""

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.store.keeper.handed_over import HEARD
 from tickwise.adapters.store.keeper.images import (
     ROWS_OF_PART,
     entry_body,
@@ -172,9 +173,13 @@ class KeeperStore(WrappedStore):
         await memory.open()
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
-        memory.on_handover(lambda handover: self._open_group.handovers.append(handover))
+        memory.on_handover(self._hear)
         self._recorder = recorder
         self._use(memory)
+
+    def _hear(self, handover: Handover) -> None:
+        heard = HEARD.get()
+        (self._open_group.handovers if heard is None else heard).append(handover)
 
     # ------------------------------------------------------------------------------------------- calls
 
