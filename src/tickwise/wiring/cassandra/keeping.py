@@ -57,12 +57,13 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
         stack.push_async_callback(server.stop)
         logs: list[CassandraLog] = []
 
-        def make_log() -> tuple[CassandraLog, ClusterClock]:
+        async def make_log() -> tuple[CassandraLog, ClusterClock]:
             log = CassandraLog(link, FIRST_SHARD, is_gone=_is_gone)
+            await log.time.measure()
             logs[:] = [log]
             return log, ClusterClock(log.time, clock)
 
-        owner = ShardOwner(FIRST_SHARD, make_log, server, endpoint, near_seconds=settings.horizon_seconds)
+        owner = ShardOwner(FIRST_SHARD, make_log, clock, server, endpoint, near_seconds=settings.horizon_seconds)
         task = asyncio.create_task(owner.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
         measuring = asyncio.create_task(_measure(logs, clock))

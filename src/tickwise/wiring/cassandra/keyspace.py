@@ -94,11 +94,11 @@ async def _owner_finding(address: CassandraAddress) -> DoctorFinding:
     try:
         await store.open()
         await store.now()
+        return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}")
     except TickwiseError as failure:
         return DoctorFinding("keepers", "error", failure.detail, advice)
     finally:
         await store.close()
-    return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}")
 
 
 def _schema() -> ModuleType:

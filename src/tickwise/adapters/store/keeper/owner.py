@@ -36,19 +36,21 @@ class ShardOwner:
     def __init__(
         self,
         shard: int,
-        make_log: Callable[[], tuple[EffectLog, Clock]],
+        make_log: Callable[[], Awaitable[tuple[EffectLog, Clock]]],
+        clock: Clock,
         server: KeeperServer,
         endpoint: Endpoint,
         *,
         near_seconds: float,
     ) -> None:
-        """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by."""
+        """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by; it may raise
+        `StoreUnavailable`. `clock` is this machine's."""
         self.shard = shard
         self.state = "it waits for the shard"
         """What it does, for people."""
         self.store: KeeperStore | None = None
         """While it owns the shard."""
-        self._make_log, self._server, self._endpoint = make_log, server, endpoint
+        self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint
         self._near_seconds = near_seconds
 
     async def check(self) -> None:
@@ -59,14 +61,18 @@ class ShardOwner:
     async def run(self, stop: asyncio.Event) -> None:
         """Own the shard whenever nobody else does, until `stop`."""
         while not stop.is_set():
+            try:
+                log, clock = await self._make_log()
+            except Unavailable as failure:
+                await self._again(failure, stop)
+                continue
             lost = asyncio.Event()
-            log, clock = self._make_log()
             store = KeeperStore(
                 log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
                 lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
             )  # fmt: skip
             try:
-                if await self._opened(store, clock, stop):
+                if await self._opened(store, stop):
                     self.store, self.state = store, f"it owns shard {self.shard}"
                     self._server.serve(self.shard, cast("Store", store))
                     await _first(lost.wait(), stop.wait())
@@ -75,8 +81,8 @@ class ShardOwner:
                 await self._server.withdraw(self.shard)
                 await _given_back(store)
 
-    async def _opened(self, store: KeeperStore, clock: Clock, stop: asyncio.Event) -> bool:
-        """Wait until the shard is ours. False: told to end before."""
+    async def _opened(self, store: KeeperStore, stop: asyncio.Event) -> bool:
+        """Wait until the shard is ours. False: it could not be opened, or the end came before."""
         opening = asyncio.ensure_future(store.open())
         try:
             await _first(asyncio.shield(opening), stop.wait())
@@ -84,13 +90,16 @@ class ShardOwner:
                 return False
             opening.result()
         except Unavailable as failure:
-            self.state = f"it waits for the log of shard {self.shard}: {failure.detail}"
-            logger.warning("shard_not_opened", shard=self.shard, detail=failure.detail)
-            await _first(clock.sleep(AGAIN_SECONDS), stop.wait())
+            await self._again(failure, stop)
             return False
         finally:
             opening.cancel()
         return True
+
+    async def _again(self, failure: Unavailable, stop: asyncio.Event) -> None:
+        self.state = f"it waits for the log of shard {self.shard}: {failure.detail}"
+        logger.warning("shard_not_opened", shard=self.shard, detail=failure.detail)
+        await _first(self._clock.sleep(AGAIN_SECONDS), stop.wait())
 
 
 async def _given_back(store: KeeperStore) -> None:

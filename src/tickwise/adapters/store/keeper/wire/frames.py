@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -67,8 +67,7 @@ class FrameProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio`."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
