@@ -122,6 +122,30 @@ async def test_what_could_not_be_written_has_not_happened(
     assert [Added.CREATED] == await store.jobs.add([failed])
 
 
+async def test_the_store_keeps_its_name(store: KeeperStore, log: GatedLog, clock: VirtualClock, tmp_path: Path) -> None:
+    """After a failed write, and in the next process: cookies and messages are signed with it."""
+    name = store.upkeep.cluster_id
+    log.fails = StoreUnavailable("the disk is full")
+    with pytest.raises(InDoubt):
+        await store.jobs.add([Factory(clock.now(), seed="name").job()])
+    log.fails = None
+
+    async def is_back() -> bool:
+        await clock.advance(1.0)
+        try:
+            return await store.now() > 0
+        except StoreUnavailable:
+            return False
+
+    await eventually(is_back)
+    assert name == store.upkeep.cluster_id
+    await store.close()
+    next_store = KeeperStore(FileLog(tmp_path, sync=lambda _file: None), clock)
+    await next_store.open()
+    assert name == next_store.upkeep.cluster_id
+    await next_store.close()
+
+
 async def test_who_lost_the_log_answers_nothing_more(store: KeeperStore, log: GatedLog) -> None:
     """Reads neither, and the process hears that it must end."""
     make = Factory(await store.now(), seed="lost")

@@ -39,7 +39,7 @@ from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
-from tickwise.ports.store.wrapping import Call, WrappedStore
+from tickwise.ports.store.wrapping import PARTS, Call, WrappedStore
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
@@ -99,6 +99,11 @@ class KeeperStore(WrappedStore):
     def _use(self, memory: MemoryStore) -> None:
         self.memory = memory
         self._calls: dict[str, Call] = {}
+        for name in PARTS:
+            held = self.__dict__.get(name)
+            if held is not None:
+                # Roles hold the parts; what of them is no call, such as the store's name, is that of the new state.
+                held.part = getattr(memory, name)
 
     # ------------------------------------------------------------------------------------------- open, close
 
