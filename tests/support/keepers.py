@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -14,11 +15,34 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import KeeperCertificate, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.domain.errors import TickwiseError
 from tickwise.ports.clock import Clock
 
 CLOCK = SystemClock()
 KEY = "of tests"
 SHARD = 1
+
+
+class GatedLog(FileLog):
+    """A log whose appends wait for a test, or fail as it says."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, sync=lambda _file: None)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.appends = 0
+        self.waiting = False
+        """An append waits at the gate."""
+        self.fails: TickwiseError | None = None
+
+    async def append(self, body: bytes) -> int:
+        self.waiting = not self.gate.is_set()
+        await self.gate.wait()
+        self.waiting = False
+        if self.fails is not None:
+            raise self.fails
+        self.appends += 1
+        return await super().append(body)
 
 
 @cache
@@ -32,6 +56,7 @@ class ServedStore:
     """A store, its server, and the clients that were made."""
 
     store: KeeperStore
+    log: GatedLog
     server: KeeperServer
     endpoint: str
     """As an owner publishes it; a test may change it."""
@@ -52,15 +77,17 @@ class ServedStore:
 @contextlib.asynccontextmanager
 async def served(folder: Path, clock: Clock) -> AsyncIterator[ServedStore]:
     """A store over a log in that folder, served on loopback."""
-    store = KeeperStore(FileLog(folder, sync=lambda _file: None), clock)
+    log = GatedLog(folder)
+    store = KeeperStore(log, clock)
     await store.open()
     server = KeeperServer(certificate(), KEY, CLOCK)
     endpoint = await server.start("127.0.0.1")
     server.serve(SHARD, store)
-    made = ServedStore(store, server, str(endpoint))
+    made = ServedStore(store, log, server, str(endpoint))
     try:
         yield made
     finally:
+        log.gate.set()
         for client in made.clients:
             await client.close()
         await server.stop()

@@ -23,7 +23,7 @@ import msgspec
 
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Invalid, TickwiseError
+from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError
 from tickwise.ports.audit import AuditPage, AuditPlace
 from tickwise.ports.feed import PackedIds
 from tickwise.ports.paging import Page, SearchPlace
@@ -257,6 +257,10 @@ handovers: Final = reader(list[Handover])
 # ----------------------------------------------------------------------------------------------- errors
 
 
+class NotServedHere(StoreUnavailable):
+    """The keeper does not own the shard, or not any more. Nothing was carried out."""
+
+
 class Refusal(msgspec.Struct, array_like=True):
     """An error on the wire."""
 
@@ -273,7 +277,7 @@ def _kinds(root: type[TickwiseError]) -> dict[str, type[TickwiseError]]:
     return found
 
 
-_ERRORS: Final = _kinds(TickwiseError)
+_ERRORS: Final[dict[str, type[TickwiseError]]] = {**_kinds(TickwiseError), NotServedHere.__name__: NotServedHere}
 _readers: Final = {name: reader(kind) for name, kind in _ATTRIBUTES.items()}
 _any: Final = reader(Any)
 
@@ -289,8 +293,8 @@ def refusal(failure: TickwiseError) -> tuple[str, str, dict[str, Any]]:
 
 def error_of(found: Refusal) -> TickwiseError:
     """The error again. One of another release that this one does not know is a plain `TickwiseError`."""
-    kind = _ERRORS.get(found.kind, TickwiseError)
-    failure = kind.__new__(kind)
+    kind: type[TickwiseError] = _ERRORS.get(found.kind, TickwiseError)
+    failure: TickwiseError = kind.__new__(kind)
     Exception.__init__(failure, found.detail)
     failure.detail = found.detail
     for name, raw in found.attributes.items():

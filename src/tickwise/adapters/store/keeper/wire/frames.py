@@ -1,6 +1,7 @@
 """Messages on one connection: the length of each in four bytes, then MessagePack-RPC.
 
     request   [0, number, method, params]     response  [1, number, error or nil, result]
+    notice    [2, method, params]
 
 The responses come in any order. Source: https://github.com/msgpack-rpc/msgpack-rpc/blob/master/spec.md
 """
@@ -22,6 +23,7 @@ HELLO_MAX_BYTES: Final = 4_096
 """Of a message from somebody who was not let in yet."""
 REQUEST: Final = 0
 RESPONSE: Final = 1
+NOTICE: Final = 2
 _LENGTH: Final = struct.Struct("!I")
 
 
@@ -35,12 +37,13 @@ class Request(msgspec.Struct, array_like=True):
 
 
 class Response(msgspec.Struct, array_like=True):
-    """Its answer, or its refusal."""
+    """Its answer, or its refusal; or a notice, which answers nothing."""
 
     kind: int
-    number: int
+    number: int | str
+    """Of a notice: its name."""
     error: msgspec.Raw
-    result: msgspec.Raw
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
 read_request: Final = msgspec.msgpack.Decoder(Request).decode
@@ -54,6 +57,7 @@ class FrameProtocol(asyncio.Protocol):
         self.frame_max_bytes = HELLO_MAX_BYTES
         self.transport: asyncio.Transport | None = None
         self.is_writable = True
+        self.is_reading = True
         self._arrived = bytearray()
         self._leaving: list[bytes] = []
 
@@ -79,10 +83,23 @@ class FrameProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio`."""
-        arrived = self._arrived
-        arrived += data
-        begin = 0
-        while len(arrived) - begin >= _LENGTH.size:
+        self._arrived += data
+        self._split()
+
+    def read_on(self, *, wanted: bool) -> None:
+        """Take further messages, or none for now; what has arrived by then is kept."""
+        if wanted == self.is_reading or self.transport is None or self.transport.is_closing():
+            return
+        self.is_reading = wanted
+        if wanted:
+            self.transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._split)
+        else:
+            self.transport.pause_reading()
+
+    def _split(self) -> None:
+        arrived, begin = self._arrived, 0
+        while self.is_reading and len(arrived) - begin >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(arrived, begin)
             if length > self.frame_max_bytes:
                 self.end()

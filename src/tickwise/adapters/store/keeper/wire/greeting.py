@@ -11,6 +11,8 @@ CALLS_MOST: Final = 256
 HELLO: Final = "hello"
 ALIVE: Final = "alive"
 """Asked by a client that waits: a keeper that works answers at once."""
+ELSEWHERE: Final = "elsewhere"
+"""The notice of a keeper that gives the shard back: what is under way is answered, and nothing new is taken."""
 
 
 class Hello(msgspec.Struct):
@@ -19,6 +21,9 @@ class Hello(msgspec.Struct):
     key: str
     shard: int
     release: str
+
+    def __repr__(self) -> str:
+        return f"Hello(shard={self.shard}, release={self.release!r})"
 
 
 class Welcome(msgspec.Struct):

@@ -17,12 +17,13 @@ from tickwise import __version__
 from tickwise.adapters.store.keeper.wire.forms import Refusal, encoded, error_of, handovers, reader
 from tickwise.adapters.store.keeper.wire.frames import (
     FRAME_MAX_BYTES,
+    NOTICE,
     REQUEST,
     RESPONSE,
     FrameProtocol,
     read_response,
 )
-from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, HELLO, Hello, Welcome
+from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, check_pinned, client_context
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Unauthenticated
 from tickwise.ports.clock import Clock
@@ -47,6 +48,8 @@ class KeeperLink(FrameProtocol):
         self.endpoint = endpoint
         self.welcome = Welcome("", "")
         self.has_ended = False
+        self.is_left = False
+        """The shard is elsewhere: no call begins here any more."""
         self.frame_max_bytes = FRAME_MAX_BYTES
         self._clock = clock
         self._tell = tell
@@ -91,6 +94,11 @@ class KeeperLink(FrameProtocol):
             raise
         return link
 
+    @property
+    def is_open(self) -> bool:
+        """Whether calls can begin here."""
+        return not (self.is_left or self.has_ended)
+
     async def call(self, name: str, body: bytes) -> msgspec.Raw:
         """Make a call; the bytes of its answer. Raises what the store raises, `InDoubt` if the link broke before the
         answer came, and `StoreUnavailable` if it had broken before the call was sent."""
@@ -102,7 +110,7 @@ class KeeperLink(FrameProtocol):
 
     async def ask(self, name: str, body: bytes) -> msgspec.Raw:
         """Send one request; the bytes of the result. Raises as `call` does."""
-        if self.has_ended or self.transport is None or self.transport.is_closing():
+        if self.is_left or self.has_ended or self.transport is None or self.transport.is_closing():
             raise StoreUnavailable(f"the link to the keeper at {self.endpoint.address} has ended")
         self._numbers += 1
         number = self._numbers
@@ -117,11 +125,25 @@ class KeeperLink(FrameProtocol):
             return await waiting
         finally:
             self._waiting.pop(number, None)
+            self._end_if_left()
+
+    def leave(self) -> None:
+        """Begin no call here any more; the last answer ends the connection."""
+        self.is_left = True
+        self._end_if_left()
+
+    def _end_if_left(self) -> None:
+        if self.is_left and not self._waiting:
+            self.end()
 
     def heard(self, body: bytes) -> None:
         self._heard_at = self._clock.monotonic()
         response = read_response(body)
-        if response.kind != RESPONSE:
+        if response.kind == NOTICE:
+            if response.number == ELSEWHERE:
+                self.leave()
+            return
+        if response.kind != RESPONSE or isinstance(response.number, str):
             raise msgspec.ValidationError("a client asks, and is asked nothing")
         waiting = self._waiting.get(response.number)
         refused = _refusals(response.error)

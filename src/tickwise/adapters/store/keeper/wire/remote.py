@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm
+from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm, NotServedHere
 from tickwise.adapters.store.keeper.wire.link import KeeperLink
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
@@ -119,7 +119,9 @@ class RemoteStore:
             except InDoubt:
                 if form.name not in READING or self.clock.monotonic() > end:
                     raise
-            except StoreUnavailable:
+            except StoreUnavailable as failure:
+                if isinstance(failure, NotServedHere) and self._link is not None:
+                    self._link.leave()
                 # Not carried out: the shard is elsewhere, or on its way there.
                 if self.clock.monotonic() > end:
                     raise
@@ -133,11 +135,11 @@ class RemoteStore:
     async def _connected(self) -> KeeperLink:
         """A link to the owner. Raises `StoreUnavailable`."""
         link = self._link
-        if link is not None and not link.has_ended:
+        if link is not None and link.is_open:
             return link
         async with self._connecting:
             link = self._link
-            if link is not None and not link.has_ended:
+            if link is not None and link.is_open:
                 return link
             if self._is_closed:
                 raise StoreUnavailable("the store is closed")

@@ -20,22 +20,25 @@ import structlog
 
 from tickwise import __version__
 from tickwise.adapters.store.keeper.handed_over import HEARD
-from tickwise.adapters.store.keeper.wire.forms import FORMS, encoded, reader, refusal
+from tickwise.adapters.store.keeper.wire.forms import FORMS, NotServedHere, encoded, reader, refusal
 from tickwise.adapters.store.keeper.wire.frames import (
     FRAME_MAX_BYTES,
+    NOTICE,
     REQUEST,
     RESPONSE,
     FrameProtocol,
     Request,
     read_request,
 )
-from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, HELLO, Hello, Welcome
+from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, KeeperCertificate
-from tickwise.domain.errors import Bug, StoreUnavailable, TickwiseError, TooLarge, Unauthenticated
+from tickwise.domain.errors import Bug, TickwiseError, TooLarge, Unauthenticated
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, Store
 
 HELLO_SECONDS: Final = 10.0
+FAREWELL_SECONDS: Final = 1.0
+"""For clients that were told that the shard is elsewhere."""
 UNKNOWN_MOST: Final = 256
 """Connections that have not said who they are."""
 
@@ -69,24 +72,27 @@ class KeeperServer:
         return Endpoint(host, found[1], self._certificate.fingerprint)
 
     async def stop(self) -> None:
-        """Take no more connections, and end those that are there."""
+        """Take no more connections, and end those that are there: clients that were told leave by themselves."""
         if self._server is not None:
             self._server.close()
+        begun = self.clock.monotonic()
+        while self._connections and self.clock.monotonic() - begun < FAREWELL_SECONDS:
+            await self.clock.sleep(0.01)
         for each in [*self._connections]:
+            await each.quiet()
             each.end()
-        await asyncio.gather(*(each.quiet() for each in [*self._connections]))
 
     def serve(self, shard: int, store: Store) -> None:
         """From now on calls for the shard are carried out by this store."""
         self.stores[shard] = store
 
     async def withdraw(self, shard: int) -> None:
-        """Answer for the shard no more: calls under way are answered, then its connections end."""
+        """Answer for the shard no more: calls under way are answered, later ones refused, and its clients are told."""
         self.stores.pop(shard, None)
         mine = [each for each in self._connections if each.shard == shard]
-        await asyncio.gather(*(each.quiet() for each in mine))
         for each in mine:
-            each.end()
+            each.send(encoded((NOTICE, ELSEWHERE, None)))
+        await asyncio.gather(*(each.quiet() for each in mine))
 
     def is_key(self, key: str) -> bool:
         """Check the key of a client, in a time that does not tell where it differs."""
@@ -192,12 +198,7 @@ class _ServerConnection(FrameProtocol):
 
     def _look(self) -> None:
         """Read on, or not."""
-        if self.transport is None or self.transport.is_closing():
-            return
-        if len(self._tasks) < CALLS_MOST and self.is_writable:
-            self.transport.resume_reading()
-        else:
-            self.transport.pause_reading()
+        self.read_on(wanted=len(self._tasks) < CALLS_MOST and self.is_writable)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -208,8 +209,8 @@ class _ServerConnection(FrameProtocol):
         self._look()
 
 
-def _not_here(shard: int) -> StoreUnavailable:
-    return StoreUnavailable(f"this keeper does not own shard {shard}", retry_after_seconds=0.1)
+def _not_here(shard: int) -> NotServedHere:
+    return NotServedHere(f"this keeper does not own shard {shard}", retry_after_seconds=0.1)
 
 
 async def _answer(store: Store, request: Request) -> Any:
