@@ -270,11 +270,14 @@ class KeeperStore(WrappedStore):
 
     def _give_up(self, failure: TickwiseError) -> None:
         """This process answers for the log no more."""
+        self._tell_lost(failure)
+        raise asyncio.CancelledError
+
+    def _tell_lost(self, failure: TickwiseError) -> None:
         self._refusal = failure
         logger.critical("log_lost", detail=failure.detail)
         if self._lost is not None:
             self._lost(failure.detail)
-        raise asyncio.CancelledError
 
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
@@ -284,10 +287,8 @@ class KeeperStore(WrappedStore):
             try:
                 self._lease_until = began + await self.log.renew()
             except OwnershipLost as failure:
-                self._refusal = failure
                 self._open_group.fail(failure)
-                if self._lost is not None:
-                    self._lost(failure.detail)
+                self._tell_lost(failure)
                 return
             except TickwiseError as failure:
                 logger.warning("lease_not_renewed", detail=failure.detail)
