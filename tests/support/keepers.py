@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.file_log import FileLog
+from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import KeeperCertificate, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
@@ -56,7 +57,6 @@ class ServedStore:
     """A store, its server, and the clients that were made."""
 
     store: KeeperStore
-    log: GatedLog
     server: KeeperServer
     endpoint: str
     """As an owner publishes it; a test may change it."""
@@ -74,20 +74,36 @@ class ServedStore:
         return made
 
 
+@dataclass
+class GatedServedStore(ServedStore):
+    """One whose log waits for a test."""
+
+    log: GatedLog = field(kw_only=True)
+
+
 @contextlib.asynccontextmanager
-async def served(folder: Path, clock: Clock) -> AsyncIterator[ServedStore]:
+async def served(folder: Path, clock: Clock) -> AsyncIterator[GatedServedStore]:
     """A store over a log in that folder, served on loopback."""
     log = GatedLog(folder)
+    async with served_by(log, clock) as made:
+        try:
+            yield GatedServedStore(made.store, made.server, made.endpoint, made.clients, log=log)
+        finally:
+            log.gate.set()
+
+
+@contextlib.asynccontextmanager
+async def served_by(log: EffectLog, clock: Clock) -> AsyncIterator[ServedStore]:
+    """A store over that log, served on loopback."""
     store = KeeperStore(log, clock)
     await store.open()
     server = KeeperServer(certificate(), KEY, CLOCK)
     endpoint = await server.start("127.0.0.1")
     server.serve(SHARD, store)
-    made = ServedStore(store, log, server, str(endpoint))
+    made = ServedStore(store, server, str(endpoint))
     try:
         yield made
     finally:
-        log.gate.set()
         for client in made.clients:
             await client.close()
         await server.stop()

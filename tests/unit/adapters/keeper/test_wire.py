@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tests.support.keepers import CLOCK, KEY, SHARD, ServedStore, served
+from tests.support.keepers import CLOCK, KEY, SHARD, GatedServedStore, served
 from tests.support.waiting import eventually
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.wire import link as link_module
@@ -34,7 +34,7 @@ WRONG_KEY = "a guess"
 
 
 @pytest.fixture
-async def keeper(tmp_path: Path) -> AsyncIterator[ServedStore]:
+async def keeper(tmp_path: Path) -> AsyncIterator[GatedServedStore]:
     """A keeper on this machine's clock."""
     async with served(tmp_path / "store", CLOCK) as made:
         yield made
@@ -43,7 +43,7 @@ async def keeper(tmp_path: Path) -> AsyncIterator[ServedStore]:
 class Caller:
     """An attacker, who speaks TLS and sends what they like."""
 
-    def __init__(self, keeper: ServedStore) -> None:
+    def __init__(self, keeper: GatedServedStore) -> None:
         self.endpoint = Endpoint.read(keeper.endpoint)
 
     async def __aenter__(self) -> Self:
@@ -129,13 +129,13 @@ def test_arguments_that_the_port_does_not_have_are_refused() -> None:
 # ------------------------------------------------------------------------------------------ who is let in
 
 
-async def test_a_wrong_key_is_let_in_nowhere(keeper: ServedStore) -> None:
+async def test_a_wrong_key_is_let_in_nowhere(keeper: GatedServedStore) -> None:
     """And the operator is told what is wrong."""
     with pytest.raises(Misconfigured, match="the key is not that of this keyspace"):
         await keeper.client(key=WRONG_KEY)
 
 
-async def test_another_process_at_the_endpoint_hears_nothing(keeper: ServedStore) -> None:
+async def test_another_process_at_the_endpoint_hears_nothing(keeper: GatedServedStore) -> None:
     """Its certificate is compared before the key is sent."""
     heard: list[bytes] = []
 
@@ -171,7 +171,7 @@ async def test_another_process_at_the_endpoint_hears_nothing(keeper: ServedStore
     ],
     ids=["nothing", "http", "no-msgpack", "half-a-hello", "a-call", "no-hello", "an-answer", "key", "shard", "large"],
 )
-async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: ServedStore, sent: bytes) -> None:
+async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: GatedServedStore, sent: bytes) -> None:
     """Whatever they send; who was let in is answered all the while."""
     client = await keeper.client()
     async with Caller(keeper) as caller:
@@ -180,7 +180,7 @@ async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: ServedStor
     assert 0 < await client.now()
 
 
-async def test_who_says_nothing_is_not_waited_for(keeper: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_says_nothing_is_not_waited_for(keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor are more of them kept than there is room for."""
     monkeypatch.setattr(server_module, "HELLO_SECONDS", 0.2)
     async with Caller(keeper) as caller:
@@ -196,7 +196,7 @@ async def test_who_says_nothing_is_not_waited_for(keeper: ServedStore, monkeypat
 @pytest.mark.parametrize(
     "name", ["open", "close", "__class__", "jobs.__init__", "on_handover", "memory", "log.append", "jobs", ""]
 )
-async def test_what_is_no_call_of_the_port_is_none(keeper: ServedStore, name: str) -> None:
+async def test_what_is_no_call_of_the_port_is_none(keeper: GatedServedStore, name: str) -> None:
     """Also for who has the key."""
     client = await keeper.client()
     assert client._link is not None
@@ -205,7 +205,7 @@ async def test_what_is_no_call_of_the_port_is_none(keeper: ServedStore, name: st
     assert 0 < await client.now()
 
 
-async def test_arguments_that_cannot_be_read_are_refused(keeper: ServedStore) -> None:
+async def test_arguments_that_cannot_be_read_are_refused(keeper: GatedServedStore) -> None:
     """Of another release, or forged: nothing is carried out, and the connection goes on."""
     client = await keeper.client()
     assert client._link is not None
@@ -218,7 +218,7 @@ async def test_arguments_that_cannot_be_read_are_refused(keeper: ServedStore) ->
 # ------------------------------------------------------------------------------------------ what breaks
 
 
-async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keeper: ServedStore) -> None:
+async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keeper: GatedServedStore) -> None:
     """Twice is once, as the port says."""
     client = await keeper.client()
     job = Factory(await client.now(), seed="doubt").job()
@@ -233,7 +233,7 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keep
     assert [Added.REPEATED] == await client.jobs.add([job])
 
 
-async def test_a_read_whose_answer_is_lost_is_made_again(keeper: ServedStore) -> None:
+async def test_a_read_whose_answer_is_lost_is_made_again(keeper: GatedServedStore) -> None:
     """Its caller does not notice."""
     client = await keeper.client()
     writer = await keeper.client()
@@ -249,7 +249,7 @@ async def test_a_read_whose_answer_is_lost_is_made_again(keeper: ServedStore) ->
     await adding
 
 
-async def test_a_shard_that_moves_is_found_again(keeper: ServedStore, tmp_path: Path) -> None:
+async def test_a_shard_that_moves_is_found_again(keeper: GatedServedStore, tmp_path: Path) -> None:
     """By a call that comes meanwhile, which waits, and is carried out once."""
     client = await keeper.client()
     job = Factory(await client.now(), seed="moves").job()
@@ -263,7 +263,7 @@ async def test_a_shard_that_moves_is_found_again(keeper: ServedStore, tmp_path: 
     await other.stop()
 
 
-async def test_a_call_that_finds_no_keeper_says_so_in_time(keeper: ServedStore) -> None:
+async def test_a_call_that_finds_no_keeper_says_so_in_time(keeper: GatedServedStore) -> None:
     """Nothing was carried out."""
     client = await keeper.client(patience_seconds=0.2)
     await keeper.server.withdraw(SHARD)
@@ -275,7 +275,9 @@ async def test_a_call_that_finds_no_keeper_says_so_in_time(keeper: ServedStore) 
         await client.jobs.get("default", UUID(int=1))
 
 
-async def test_a_keeper_that_says_nothing_is_given_up(keeper: ServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_keeper_that_says_nothing_is_given_up(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It may be frozen, and another one may have the shard; one that works answers while its log takes long."""
     monkeypatch.setattr(link_module, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
@@ -296,7 +298,7 @@ async def test_a_keeper_that_says_nothing_is_given_up(keeper: ServedStore, monke
 
 
 async def test_no_more_calls_are_under_way_than_there_is_room_for(
-    keeper: ServedStore, monkeypatch: pytest.MonkeyPatch
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others wait at their client, and all are answered."""
     client = await keeper.client()
@@ -319,7 +321,7 @@ async def test_no_more_calls_are_under_way_than_there_is_room_for(
     assert [[Added.CREATED]] * len(calls) == await asyncio.gather(*calls)
 
 
-async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: ServedStore) -> None:
+async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: GatedServedStore) -> None:
     """After its effects are durable."""
     mine, others = await keeper.client(), await keeper.client()
     told: dict[str, list[Handover]] = {"mine": [], "others": []}
@@ -336,7 +338,7 @@ async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: Served
 
 
 async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
-    keeper: ServedStore, monkeypatch: pytest.MonkeyPatch
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection goes on."""
     client = await keeper.client()
