@@ -140,6 +140,7 @@ class KeeperStore(WrappedStore):
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
         tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+        begun = self._clock.monotonic()
         contents, size = Contents(), 0
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
@@ -168,7 +169,13 @@ class KeeperStore(WrappedStore):
         self._lease_until = self._clock.monotonic() + await self.log.renew()
         self._since = self._clock.monotonic()
         self._refusal = None
-        logger.info("log_opened", entries=self.position, epoch=tenure.epoch, jobs=len(memory.state.jobs))
+        logger.info(
+            "log_opened",
+            entries=self.position,
+            epoch=tenure.epoch,
+            jobs=len(memory.state.jobs),
+            seconds=round(self._clock.monotonic() - begun, 3),
+        )
 
     async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
         """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
