@@ -31,12 +31,14 @@ from tickwise.adapters.store.keeper.images import (
     table_part,
 )
 from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
+from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 from tickwise.ports.store.wrapping import PARTS, Call, WrappedStore
@@ -139,20 +141,18 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+        ahead = ReadAhead(self.log, self._clock)
+        following = asyncio.create_task(ahead.follow())
+        try:
+            tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+        finally:
+            await end_tasks([following])
         begun = self._clock.monotonic()
-        contents, size = Contents(), 0
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
-            if tenure.checkpoint:
-                first = True
-                async for part in self.log.checkpoint(tenure.checkpoint):
-                    contents.read_part(part, is_first=first)
-                    first, size = False, size + len(part)
-            self._checkpoint_bytes, self._since_bytes = size, 0
-            async for entry in self.log.entries(tenure.checkpoint):
-                contents.read_entry(entry.position, entry.body)
-                self._since_bytes += len(entry.body)
+            await ahead.catch_up(tenure)
+            contents = ahead.contents
+            self._checkpoint_bytes, self._since_bytes = ahead.checkpoint_bytes, ahead.entry_bytes
             if contents.until > tenure.last:
                 raise Misconfigured(
                     f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
