@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.support.effects import differences
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.file_log import FileLog
-from tickwise.adapters.store.keeper.log import Tenure
+from tickwise.adapters.store.keeper.log import LogEntry, Tenure
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.state import State
@@ -16,7 +17,7 @@ from tickwise.testing.factories import Factory
 
 
 class SeenLog(FileLog):
-    """The same log, looked at beside its owner, as one in Cassandra can be."""
+    """The log of an owner, looked at beside it, as one in Cassandra can be."""
 
     def __init__(self, folder: Path, owner: KeeperStore) -> None:
         super().__init__(folder)
@@ -25,6 +26,12 @@ class SeenLog(FileLog):
     async def peek(self) -> Tenure | None:
         checkpoint = max((int(each.stem.split("-")[1]) for each in self.seen.glob("checkpoint-*.tw")), default=0)
         return Tenure(1, checkpoint, self.owner.position)
+
+    def entries(self, after: int) -> AsyncIterator[LogEntry]:
+        return self.owner.log.entries(after)
+
+    def checkpoint(self, position: int) -> AsyncIterator[bytes]:
+        return self.owner.log.checkpoint(position)
 
 
 async def test_a_log_is_read_as_it_grows_and_is_shortened(tmp_path: Path) -> None:
