@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
+from uuid import UUID
 
 from tickwise.domain.errors import Invalid
 from tickwise.ports.identity.users import UserStore
@@ -96,8 +97,9 @@ def looks(name: str) -> tuple[str, ...]:
 
 async def complete_looks(users: UserStore) -> None:
     """Give looks to people that an earlier release added, so that new names are compared with theirs."""
-    while names := await users.without_looks(LOOKS_AT_ONCE):
-        await users.put_looks({user_id: looks(name) for user_id, name in names.items()})
+    names: Mapping[UUID, str] = {}
+    while names := await users.complete_looks({user_id: looks(name) for user_id, name in names.items()}, LOOKS_AT_ONCE):
+        pass
 
 
 def _skeleton(text: str) -> str:

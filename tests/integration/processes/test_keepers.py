@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class Cluster:
             self.asked[key] = False
             task = {"kind": "function", "name": "tests.nothing_at_all"}
             body = {"name": key, "key": key, "schedule_type": "IMMEDIATE", "task": task}
-            await eventually(lambda: self._acknowledged(body), what=f"{key} is acknowledged")  # noqa: B023  # awaited
+            await eventually(partial(self._acknowledged, body), what=f"{key} is acknowledged")
             self.asked[key] = True
 
     async def _acknowledged(self, body: dict[str, Any]) -> bool:

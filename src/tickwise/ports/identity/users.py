@@ -264,12 +264,9 @@ class UserStore(Protocol):
         again, after its commit, is None. The person is caller and target of `audit`."""
         ...
 
-    async def without_looks(self, limit: int) -> Mapping[UUID, str]:
-        """The names of people whom an earlier release added, without the looks of their names; at most `limit`."""
-        ...
-
-    async def put_looks(self, looks: Mapping[UUID, Sequence[str]]) -> None:
-        """Give these people the looks of their names. Who has some keeps them; two may look alike."""
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
+        """Give these people the looks of their names; who has some keeps them, and two may look alike. The names of at
+        most `limit` people who have none then: an earlier release added them."""
         ...
 
     async def signed_in(self, user_id: UUID) -> None:

@@ -77,7 +77,7 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
 
 
 async def _is_gone(endpoint: str) -> bool:
-    """Whether no process listens at the endpoint of an owner."""
+    """Check whether no process listens at the endpoint of an owner."""
     return await endpoint_is_gone(endpoint.partition("/")[0])
 
 

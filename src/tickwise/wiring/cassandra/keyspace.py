@@ -86,7 +86,7 @@ async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
 
 
 async def _owner_finding(address: CassandraAddress) -> DoctorFinding:
-    """Who owns the shard, and whether it answers."""
+    """Check that somebody owns the shard, and answers."""
     from tickwise.adapters.store.cassandra.client import CassandraStore
 
     advice = "start `tickwise keeper`, two of them for a takeover within seconds"

@@ -1,4 +1,4 @@
-"""Whose listener hears what a call hands over: a server tells the client whose call it was."""
+"""Handovers go to the listener of the call that made them: a server tells the client whose call it was."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from contextvars import ContextVar
 from tickwise.ports.store import Handover
 
 HEARD: ContextVar[list[Handover] | None] = ContextVar("heard", default=None)
-"""What the calls of this context hand over is put here, in place of the store's listener."""
+"""The list for the handovers of calls in this context; None: the store's listener hears of them."""

@@ -47,7 +47,7 @@ class ShardOwner:
         `StoreUnavailable`. `clock` is this machine's."""
         self.shard = shard
         self.state = "it waits for the shard"
-        """What it does, for people."""
+        """Its work just now, for people."""
         self.store: KeeperStore | None = None
         """While it owns the shard."""
         self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint

@@ -18,7 +18,7 @@ LOOK_SECONDS: Final = 0.5
 
 
 class ReadAhead:
-    """Of one wait for a log."""
+    """The contents that one wait for a log has read."""
 
     def __init__(self, log: EffectLog, clock: Clock) -> None:
         self.contents = Contents()

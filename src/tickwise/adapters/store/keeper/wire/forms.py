@@ -92,7 +92,7 @@ class ValueForm:
     """A value that msgspec cannot tell apart by itself, or that has more to it than its rows."""
 
     kind: Any
-    """What the wire has."""
+    """The type that msgspec reads."""
     write: Write | None = None
     read: Read | None = None
 

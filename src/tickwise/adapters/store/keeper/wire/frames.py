@@ -18,9 +18,9 @@ import msgspec
 from tickwise.domain.errors import TickwiseError, TooLarge
 
 FRAME_MAX_BYTES: Final = 64 << 20
-"""As of an entry of the log: what is larger cannot be committed."""
+"""The same as for an entry of the log: a larger one could not be committed."""
 HELLO_MAX_BYTES: Final = 4_096
-"""Of a message from somebody who was not let in yet."""
+"""The largest message from somebody who was not let in yet."""
 REQUEST: Final = 0
 RESPONSE: Final = 1
 NOTICE: Final = 2
@@ -41,7 +41,7 @@ class Response(msgspec.Struct, array_like=True):
 
     kind: int
     number: int | str
-    """Of a notice: its name."""
+    """The name, of a notice."""
     error: msgspec.Raw
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
 

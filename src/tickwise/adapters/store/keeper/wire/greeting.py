@@ -1,4 +1,4 @@
-"""What both ends of a connection know: its first messages, and how much is under way at a time."""
+"""The first messages of a connection, and its bounds: both ends know them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 CALLS_MOST: Final = 256
-"""Of one connection."""
+"""The most calls of one connection that are carried out at a time."""
 HELLO: Final = "hello"
 ALIVE: Final = "alive"
 """Asked by a client that waits: a keeper that works answers at once."""

@@ -96,7 +96,7 @@ class KeeperLink(FrameProtocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether calls can begin here."""
+        """True while calls can begin here."""
         return not (self.is_left or self.has_ended)
 
     async def call(self, name: str, body: bytes) -> msgspec.Raw:

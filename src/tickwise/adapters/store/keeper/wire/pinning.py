@@ -90,7 +90,7 @@ def make_certificate(now: float) -> KeeperCertificate:
 
 
 def client_context() -> ssl.SSLContext:
-    """Of a client: the certificate is compared by `check_pinned`, and by nothing else."""
+    """The context of a client: the certificate is compared by `check_pinned`, and by nothing else."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

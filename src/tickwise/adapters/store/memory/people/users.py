@@ -164,15 +164,13 @@ class Users(Duty):
         self._state.audit.write(audit and by_person(audit, person.row.user_id, person.row.name))
         return person.row
 
-    async def without_looks(self, limit: int) -> Mapping[UUID, str]:
-        people = [each.row for each in self._state.people.values() if each.looks is None][:limit]
-        return {row.user_id: row.name for row in people}
-
-    async def put_looks(self, looks: Mapping[UUID, Sequence[str]]) -> None:
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
         for user_id, own in looks.items():
             person = self._state.people.get(user_id)
             if person is not None and person.looks is None:
                 person.looks = tuple(own)
+        without = [each.row for each in self._state.people.values() if each.looks is None][:limit]
+        return {row.user_id: row.name for row in without}
 
     async def signed_in(self, user_id: UUID) -> None:
         person = self._state.people.get(user_id)

@@ -155,18 +155,14 @@ class Users(Part):
             await write_audit(connection, audit and by_person(audit, row.user_id, row.name))
             return row
 
-    async def without_looks(self, limit: int) -> Mapping[UUID, str]:
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
         """See the port."""
-        async with self._links.pooled(writes=False) as connection:
+        found = [(user_id, [*own]) for user_id, own in looks.items()]
+        async with self._links.pooled(writes=True) as connection:
+            if found:
+                await connection.executemany(statement("user_put_looks"), found)
             rows = await connection.fetch(statement("users_without_looks"), limit)
         return {row["user_id"]: row["name"] for row in rows}
-
-    async def put_looks(self, looks: Mapping[UUID, Sequence[str]]) -> None:
-        """See the port."""
-        async with self._links.pooled(writes=True) as connection:
-            await connection.executemany(
-                statement("user_put_looks"), [(user_id, [*own]) for user_id, own in looks.items()]
-            )
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""

@@ -99,8 +99,7 @@ class UsersContract(StoreContract):
             await store.users.change(replace(changed(bob, name="pauI"), looks=("paui", "paul")))
         same = replace(changed(bob, email="b@example.org"), looks=("bob", "paul"))
         assert (await store.users.change(same)).email == "b@example.org"
-        assert {} == await store.users.without_looks(10)
-        await store.users.put_looks({bob.user_id: ("other",)})  # there are some: they stay
+        assert {} == await store.users.complete_looks({bob.user_id: ("other",)}, 10)  # there are some: they stay
         with pytest.raises(Conflict):
             await store.users.add(new_user(make, "b0b", looks=("bob",)))
 
