@@ -37,7 +37,7 @@ class Backend(wire.Backend):
     """A client of a keeper whose log is in Cassandra."""
 
     @pytest.fixture
-    async def keeper(self, clock: VirtualClock, link: CassandraLink) -> AsyncIterator[ServedStore]:  # type: ignore[override]  # another log
+    async def keeper(self, clock: VirtualClock, link: CassandraLink) -> AsyncIterator[ServedStore]:
         self.virtual_clock = clock
         async with served_by(CassandraLog(link, next_shard()), clock) as self.served:
             yield self.served

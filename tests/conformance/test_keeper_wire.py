@@ -23,6 +23,8 @@ from tickwise.testing.clock import VirtualClock
 class Backend(plain.Backend):
     """A client of a keeper; the other one has a connection of its own."""
 
+    served: ServedStore
+
     @pytest.fixture
     async def keeper(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[ServedStore]:
         """The keeper of the test."""

@@ -18,7 +18,7 @@ import msgspec
 from tickwise.domain.errors import TickwiseError, TooLarge
 
 FRAME_MAX_BYTES: Final = 64 << 20
-"""The same as for an entry of the log: a larger one could not be committed."""
+"""The largest message: more than an entry of the log has could not be committed."""
 HELLO_MAX_BYTES: Final = 4_096
 """The largest message from somebody who was not let in yet."""
 REQUEST: Final = 0
