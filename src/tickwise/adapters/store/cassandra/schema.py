@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
+from tickwise.adapters.store.cassandra.readable.tables import make_readable
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
 
@@ -59,6 +60,8 @@ async def upgrade(
         if not state.fits:
             await link.use_keyspace()
             await link.ask("meta_write", "datacenter", names["datacenter"])
+        await make_readable(link)
+        if not state.fits:
             await link.ask("meta_write", "version", str(VERSION))
     finally:
         await link.close()
