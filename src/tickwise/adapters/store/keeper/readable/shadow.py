@@ -111,6 +111,8 @@ class Shadow:
         self.shard = shard
         self.pending: PendingRows | None = None
         self.jobs: dict[UUID, KnownJob] = {}
+        self.former: dict[tuple[UUID, str], KnownJob] = {}
+        """Jobs as they were in a namespace that they left, or before they went, while that has runs of them."""
         self.runs: dict[UUID, KnownRun] = {}
         self.ended: dict[UUID, KnownJob] = {}
         self.audit: dict[int, tuple[str, int]] = {}
@@ -183,7 +185,11 @@ class Shadow:
         if job is None:
             if "namespace" not in fields:
                 return  # a checkpoint that is newer than this entry has it no more
-            job = self.jobs[job_id] = KnownJob(job_id, fields["namespace"])
+            job = self.jobs[job_id] = self._job_of(job_id, fields["namespace"])
+        elif fields.get("namespace", job.namespace) != job.namespace:
+            self._drop_job(job_id, position)
+            job = self.jobs[job_id] = self._job_of(job_id, fields["namespace"])
+            self.former.pop((job_id, job.namespace), None)
         whole = how != FIELDS
         if self.pending is not None:
             columns = job_columns(fields, whole=whole)
@@ -192,6 +198,13 @@ class Shadow:
                 self.pending.put(JOBS, job.key, position, columns, is_fresh=how == FRESH)
         if whole or "timer" in fields:
             self._put_timer(job, fields.get("timer"), position)
+
+    def _job_of(self, job_id: UUID, namespace: str) -> KnownJob:
+        """The job in this namespace, where it may have been before."""
+        job = self.jobs.get(job_id)
+        if job is not None and job.namespace == namespace:
+            return job
+        return self.former.get((job_id, namespace)) or KnownJob(job_id, namespace)
 
     def _put_timer(self, job: KnownJob, timer: TimerImage | None, position: int) -> None:
         due = None if timer is None else millis(timer.pending.due)
@@ -213,10 +226,17 @@ class Shadow:
 
     def _drop_job(self, job_id: UUID, position: int) -> None:
         job = self.jobs.pop(job_id, None)
-        if job is not None and self.pending is not None:
+        if job is None:
+            return
+        if self.pending is not None:
             self.pending.delete(JOBS, job.key, position)
             if job.due is not None:
                 self.pending.delete(DUE, self._due_key(job, job.due), position)
+            for hour in job.hours:  # one of them was known by the job's row alone
+                self.pending.put(RUN_HOURS, (job.namespace, job.job_id, hour), position, {})
+        job.due = None
+        if job.hours:
+            self.former[job_id, job.namespace] = job
 
     # ------------------------------------------------------------------------------------------- runs
 
@@ -251,6 +271,9 @@ class Shadow:
         if "attempts" in fields:
             run.recorded = tuple(each.token for each in attempts)
         now = run.claimed
+        if now in run.recorded:
+            # The checkpoint was newer than this entry: the end of the attempt comes once more.
+            run.recorded = tuple(each for each in run.recorded if each != now)
         if now is not None and run.executor is not None and self.pending is not None:
             columns: Columns = {
                 "attempt": run.attempt,
@@ -283,7 +306,9 @@ class Shadow:
 
     def _put_ended(self, run_id: UUID, ended: EndedRun, position: int) -> None:
         row, run = ended.row, self.runs.get(run_id)
-        job = self.jobs.get(row.job_id) or KnownJob(row.job_id, row.namespace)
+        job = self._job_of(row.job_id, row.namespace)
+        if job is not self.jobs.get(row.job_id):
+            self.former[row.job_id, row.namespace] = job
         if run_id not in self.ended:
             self.ended[run_id] = job
             self._enter(job, run_id, position)
@@ -338,7 +363,7 @@ class Shadow:
         hour = hour_of_run(run_id)
         known = job.hours.get(hour, 0)
         if not known and self.pending is not None:
-            if not job.hours and job.job_id in self.jobs:
+            if not job.hours and self.jobs.get(job.job_id) is job:
                 self.pending.put(JOBS, job.key, position, {"first_hour": hour})
             else:
                 self.pending.put(RUN_HOURS, (job.namespace, job.job_id, hour), position, {}, is_fresh=True)
@@ -354,8 +379,10 @@ class Shadow:
             job.hours.pop(hour, None)
             if self.pending is not None:
                 self.pending.delete(RUN_HOURS, (job.namespace, job.job_id, hour), position)
-                if not job.hours and job.job_id in self.jobs:
+                if not job.hours and self.jobs.get(job.job_id) is job:
                     self.pending.put(JOBS, job.key, position, {"first_hour": None})
+            if not job.hours:
+                self.former.pop((job.job_id, job.namespace), None)
         bucket = job.bucket(hour)
         self.buckets[bucket] -= 1
         if not self.buckets[bucket]:
