@@ -153,9 +153,7 @@ def _run(query: RunQuery, row: tuple[Any, ...]) -> RunRow:
         origin=origin,
         definition=definition if RunText.DEFINITION in query.texts else None,
         nominal_at=_seconds(nominal),
-        cancel=None
-        if asked is None
-        else CancelRow(asked_at=_seconds(asked), error=asked_error, heard_at=_time(heard)),
+        cancel=None if asked is None else CancelRow(asked_at=_seconds(asked), error=asked_error, heard_at=_time(heard)),
         occurrences=occurrences or 1,
         until=_time(until),
     )

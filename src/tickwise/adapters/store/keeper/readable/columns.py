@@ -1,6 +1,6 @@
 """The columns of a row, out of the image of a record or of what stays on record.
 
-A column is None where the record has nothing to say. Times are in ms; a text of more than `TEXT_CHARACTERS` is cut, as a
+A column is None where the record has nothing to say. Times are in ms. A text of more than `TEXT_CHARACTERS` is cut: a
 node takes no mutation above 16 MiB.
 """
 

@@ -148,12 +148,21 @@ class TableProjector:
             except Misconfigured as failure:
                 if not self._is_suspended:
                     logger.error("tables_missing", shard=self._shard, detail=failure.detail)
-                self._is_suspended, pause = True, MISSING_SECONDS
-                await self._tell()
+                pause = await self._suspend()
             except TickwiseError as failure:
                 # A checkpoint that went while it was read, or a database that is away: begin again.
                 logger.warning("tables_not_followed", shard=self._shard, detail=failure.detail)
+            except Exception:
+                # A fault of this program must not stand in the way of the shard.
+                logger.exception("tables_not_followed", shard=self._shard)
+                pause = await self._suspend()
             await self._clock.sleep(pause)
+
+    async def _suspend(self) -> float:
+        """Nobody waits any more; for how long to wait before the next try."""
+        self._is_suspended = True
+        await self._tell()
+        return MISSING_SECONDS
 
     async def _follow(self) -> None:
         """Follow the log from the newest checkpoint on; it never returns."""
@@ -285,7 +294,8 @@ class TableProjector:
         except Bug as failure:
             if len(rows) > 1 or (rows and drop is not None):
                 # One row that can never be taken must not keep the others back, nor all that comes after it.
-                await self._store((), drop)
+                if drop is not None:
+                    await self._store((), drop)
                 for row in rows:
                     await self._store((row,), None)
                 return

@@ -8,8 +8,8 @@
     audit      ((namespace, hour), entry, newest first)
     audit_hours (namespace, hour, newest first)
 
-Runs and their attempts share partitions, so one write stores both. All keys hold the namespace or the shard: no two logs
-write the same row. Invariant: a key follows from ids, a namespace and the time of one event, and never changes.
+Runs and their attempts share partitions, so one write stores both. All keys hold the namespace or the shard: no two
+logs write the same row. Invariant: a key follows from ids, a namespace and the time of one event, and never changes.
 """
 
 from __future__ import annotations
