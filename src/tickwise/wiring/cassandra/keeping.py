@@ -17,9 +17,11 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.client import FIRST_SHARD
 from tickwise.adapters.store.cassandra.log import CassandraLog, endpoint_is_gone
+from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
 from tickwise.adapters.store.cassandra.schema import opened_keyspace
 from tickwise.adapters.store.cassandra.time import ClusterClock, ClusterTime
 from tickwise.adapters.store.keeper.owner import ShardOwner
+from tickwise.adapters.store.keeper.readable.projector import TableProjector
 from tickwise.adapters.store.keeper.wire.pinning import make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.config import Settings
@@ -63,7 +65,15 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
             logs[:] = [log]
             return log, ClusterClock(log.time, clock)
 
-        owner = ShardOwner(FIRST_SHARD, make_log, clock, server, endpoint, near_seconds=settings.horizon_seconds)
+        owner = ShardOwner(
+            FIRST_SHARD,
+            make_log,
+            clock,
+            server,
+            endpoint,
+            near_seconds=settings.horizon_seconds,
+            projection=TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
+        )
         task = asyncio.create_task(owner.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
         measuring = asyncio.create_task(_measure(logs, clock))

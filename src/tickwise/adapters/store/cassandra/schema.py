@@ -14,6 +14,7 @@ from typing import Final
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
+from tickwise.adapters.store.cassandra.readable.tables import make_readable
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 
@@ -65,6 +66,8 @@ async def upgrade(
             await link.use_keyspace()
             await link.ask("meta_make", "keeper_key", clock.random_bytes(KEY_BYTES).hex())
             await link.ask("meta_write", "datacenter", names["datacenter"])
+        await make_readable(link)
+        if not state.fits:
             await link.ask("meta_write", "version", str(VERSION))
     finally:
         await link.close()

@@ -17,6 +17,7 @@ from typing import Final, cast
 import structlog
 
 from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
@@ -42,6 +43,7 @@ class ShardOwner:
         endpoint: Endpoint,
         *,
         near_seconds: float,
+        projection: Projection | None = None,
     ) -> None:
         """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by; it may raise
         `StoreUnavailable`. `clock` is this machine's."""
@@ -51,7 +53,7 @@ class ShardOwner:
         self.store: KeeperStore | None = None
         """While it owns the shard."""
         self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint
-        self._near_seconds = near_seconds
+        self._near_seconds, self._projection = near_seconds, projection
 
     async def check(self) -> None:
         """Raise `Unavailable` if it owns the shard and cannot answer for it. One that waits for the shard is well."""
@@ -69,7 +71,7 @@ class ShardOwner:
             lost = asyncio.Event()
             store = KeeperStore(
                 log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
-                lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
+                projection=self._projection, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
             )  # fmt: skip
             try:
                 if await self._opened(store, stop):

@@ -31,6 +31,7 @@ from tickwise.adapters.store.keeper.images import (
     table_part,
 )
 from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
+from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.tables import VALUES
@@ -79,8 +80,10 @@ class KeeperStore(WrappedStore):
         near_seconds: float = NEAR_SECONDS,
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
+        projection: Projection | None = None,
     ) -> None:
         self.log = log
+        self._projection = projection
         self.position = 0
         """Of the last entry."""
         self.checkpoints = 0
@@ -133,6 +136,8 @@ class KeeperStore(WrappedStore):
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self._tasks, self._checkpoint = [], None
+        if self._projection is not None:
+            await self._projection.close()
         await self.log.release()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
@@ -166,6 +171,8 @@ class KeeperStore(WrappedStore):
         gc.freeze()
         self.position = tenure.last
         await self._begin(memory, recorder, contents)
+        if self._projection is not None:
+            await self._projection.follow(self.log, checkpoint=tenure.checkpoint, last=self.position)
         self._lease_until = self._clock.monotonic() + await self.log.renew()
         self._since = self._clock.monotonic()
         self._refusal = None
@@ -248,11 +255,15 @@ class KeeperStore(WrappedStore):
                     break
                 self._flying = None
                 self._since_bytes += len(body)
+                if self._projection is not None:
+                    self._projection.put(self.position, body)
                 group.done.set_result(None)
                 if self._tell is not None:
                     for handover in group.handovers:
                         self._tell(handover)
                 self._look_for_checkpoint()
+                if self._projection is not None:
+                    await self._projection.room()
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
@@ -317,6 +328,8 @@ class KeeperStore(WrappedStore):
         async with self._keeping:
             position, before = self.position, self._since_bytes
             await self.log.keep_checkpoint(position, self._parts())
+            if self._projection is not None:
+                self._projection.kept(position)
             await self.log.drop(position + 1)
             self.checkpoints += 1
             self._since_bytes -= before
@@ -344,4 +357,7 @@ class KeeperStore(WrappedStore):
         # What the rows show must be in the log before they count.
         await self._settled()
         self._checkpoint_bytes = size
-        yield last_part(self.position)
+        until = self.position
+        if self._projection is not None:
+            await self._projection.reached(until)
+        yield last_part(until)
