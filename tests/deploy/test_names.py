@@ -21,7 +21,8 @@ ROLES: Final = ("api", "scheduler", "executor", "recorder")
 PARTS: Final = ("search", "identity", "web")
 """Of the API, beside `api`, and the pages."""
 SAMPLES: Final = {
-    ("keeper", "port"): "8472", ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results", ("executor", "queues"): "a,b",
+    ("keeper", "port"): "8472", ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results",
+    ("executor", "queues"): "a,b",
     ("executor", "labels"): "gpu,zone=a", ("executor", "slots"): "4",
     ("executor", "resources"): "gpu=2,license=1",
 }  # fmt: skip

@@ -28,7 +28,13 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.observability import logs
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
-from tickwise.wiring.cassandra.keyspace import keyspace_of, keyspace_status, refuse_cassandra, upgrade_keyspace
+from tickwise.wiring.cassandra.keyspace import (
+    keyspace_of,
+    keyspace_status,
+    rebuild_tables,
+    refuse_cassandra,
+    upgrade_keyspace,
+)
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
 from tickwise.wiring.installation.build import build_of
@@ -124,6 +130,12 @@ def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool =
     back by the word of these logs."""
     refuse_cassandra(settings.database_url)
     return restored(given_database(settings), logs, revoke=revoke)
+
+
+def db_rebuild_tables(settings: Settings) -> int:
+    """Make the readable tables of a Cassandra keyspace anew, empty; their generation. Raises `Misconfigured`,
+    `StoreUnavailable`."""
+    return rebuild_tables(settings)
 
 
 def db_grant_executor(settings: Settings, role: str) -> None:

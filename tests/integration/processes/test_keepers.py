@@ -160,7 +160,7 @@ async def test_a_keeper_needs_the_address_of_a_keyspace(cluster: Cluster) -> Non
         (
             ("keeper",),
             {"TICKWISE_DATABASE_URL": "postgresql://nobody@localhost/none"},
-            "a keeper serves Cassandra alone",
+            "this is for Cassandra alone",
         ),
         (("api", "--port", "0"), {"TICKWISE_SIGNALS_URL": ""}, "set TICKWISE_SIGNALS_URL=redis://"),
         (("up", "--port", "0"), {}, "`tickwise up` does not run on Cassandra"),

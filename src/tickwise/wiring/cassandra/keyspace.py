@@ -35,10 +35,19 @@ def keyspace_of(settings: Settings) -> CassandraAddress:
     """The address of the keyspace. Raises `Misconfigured`."""
     if settings.database_url is None or not is_cassandra(settings.database_url):
         raise Misconfigured(
-            "a keeper serves Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
-            "--database; on PostgreSQL there is none"
+            "this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
+            "--database; on PostgreSQL there are no keepers"
         )
     return read_address(settings.database_url)
+
+
+def rebuild_tables(settings: Settings) -> int:
+    """Make the readable tables anew, empty; their generation. Raises `Misconfigured`, `StoreUnavailable`."""
+    address = keyspace_of(settings)
+    _schema()
+    from tickwise.adapters.store.cassandra.readable.tables import rebuild_readable
+
+    return asyncio.run(rebuild_readable(address, SystemClock()))
 
 
 def cassandra_store(database_url: str, clock: Clock) -> Store:
