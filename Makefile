@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup up down check test test-browser test-containers test-kubernetes test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check test-compose test-systemd sbom audit-deps clients fuzz-api \
+.PHONY: help setup up down check test test-browser test-containers test-kubernetes test-cassandra test-s3 screenshots sim reference chaos mutants security bench bench-data bench-check bench-profile storm services-up services-down image deploy-check test-compose test-systemd sbom audit-deps clients fuzz-api \
 	lock clean
 
 # A hundred processes that tests start would each compile what was edited since `make setup`.
@@ -88,6 +88,9 @@ test-containers: setup  ## tasks in containers, every suite, on a Docker Engine 
 test-kubernetes: setup  ## tasks in pods, on a control plane that Go builds once in ten minutes (TESTS=path for a part)
 	$(BIN)/python -m tests.services.kubernetes_programs
 	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/conformance/test_cluster_pods.py tests/integration/test_cluster_*.py tests/deploy/test_cluster_*.py)
+
+test-cassandra: setup  ## every promise of the store's port on a real Cassandra node, through a keeper (5 minutes)
+	TICKWISE_TEST_WHOLE_CASSANDRA=1 $(PYTEST) tests/conformance/test_cassandra_store.py tests/integration/processes/test_keepers.py
 
 test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
 	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)

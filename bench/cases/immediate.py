@@ -28,7 +28,7 @@ async def immediate(rig: Rig, **settings: object) -> Round:
         async with store(rig) as opened:
             await opened.jobs.add(jobs(rig, 10))
         await rig.until_ended(10, 30)
-        sent = await _paced(port, rate=200, seconds=seconds)
+        sent = await paced(port, rate=200, seconds=seconds)
         await rig.until_ended(10 + len(sent), 30)
     await rig.outcome(10 + len(sent))
     connection = await rig.connect()
@@ -40,7 +40,7 @@ async def immediate(rig: Rig, **settings: object) -> Round:
     return Round(percentile(taken, 0.99), more)
 
 
-async def _paced(port: int, *, rate: int, seconds: float) -> dict[str, float]:
+async def paced(port: int, *, rate: int, seconds: float) -> dict[str, float]:
     """Immediate jobs at a fixed rate over a few connections; job id to the wall-clock time before its request."""
     sent: dict[str, float] = {}
     body = b'{"name":"bench","schedule_type":"IMMEDIATE","task":{"kind":"function","name":"bench.noop"}}'

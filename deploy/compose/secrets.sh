@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes deploy/compose/secrets/: a password for each server and each of its users, the first admin key, and for each role a
 # secrets.toml with what that role needs and nothing else (docs/how-to/deploy.md says who holds what).
-# usage: [DATABASES=2] sh deploy/compose/secrets.sh [FOLDER]        What is there already is left as it is.
-# DATABASES=2: for two_databases.yaml, whose second server is postgres_2.
+# usage: [DATABASES=2 | STORE=cassandra] sh deploy/compose/secrets.sh [FOLDER]        What is there already is left as it is.
+# DATABASES=2: for two_databases.yaml, whose second server is postgres_2. STORE=cassandra: for cassandra.yaml.
 set -eu
 folder=${1:-$(dirname "$0")/secrets}
 
@@ -43,10 +43,12 @@ done | make kafka_users
 # What the roles read. The owner of the schema migrates, and nothing else; each service has a database role of its own, which
 # database_roles.sh makes.
 address() { echo "postgresql://$1:$(secret "$2")@$3:5432/tickwise"; }
-case ${DATABASES:-1} in
-    1) login() { echo "database_url = \"$(address "$1" "$2" postgres)\""; } ;;
-    2) login() { echo "database_url = \"$(address "$1" "$2" postgres) $(address "$1" "$2" postgres_2)\""; } ;;
-    *) echo "DATABASES is 1 or 2; more: write their addresses into secrets/*.toml" >&2 && exit 2 ;;
+case ${STORE:-postgres}-${DATABASES:-1} in
+    cassandra-1) login() { echo 'database_url = "cassandra://cassandra:9042/tickwise"'; } ;;
+    postgres-1) login() { echo "database_url = \"$(address "$1" "$2" postgres)\""; } ;;
+    postgres-2) login() { echo "database_url = \"$(address "$1" "$2" postgres) $(address "$1" "$2" postgres_2)\""; } ;;
+    cassandra-* | postgres-*) echo "DATABASES is 1 or 2; more: write their addresses into secrets/*.toml" >&2 && exit 2 ;;
+    *) echo "STORE is postgres or cassandra" >&2 && exit 2 ;;
 esac
 database() { login "tickwise_$1" "postgres_$1"; }
 signals="signals_url = \"redis://:$(secret redis_password)@redis:6379/0\""
@@ -99,6 +101,9 @@ $(database executor)
 $(broker executor)
 $signals
 $sealing
+TOML
+[ "${STORE:-postgres}" = postgres ] || make keeper.toml <<TOML
+$(login)
 TOML
 make recorder.toml <<TOML
 $(database recorder)

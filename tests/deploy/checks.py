@@ -74,6 +74,9 @@ TRIAL: Final[Mapping[str, Any]] = {
         name: {"database_url": f"postgresql://tickwise_{name}:p@h/d"} for name in ("api", "scheduler", "executor")
     },
 }
+CASSANDRA: Final[Mapping[str, Any]] = {
+    **PLAIN, "keeper": {"enabled": True}, "networkPolicy": EVERYTHING_ON["networkPolicy"],
+}  # fmt: skip
 REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "a setting that does not exist": ({**PLAIN, "settings": {"slotz": 3}}, "slotz"),
     "a password among what is open": (
@@ -131,6 +134,12 @@ async def compose() -> str:
             both = yaml.safe_load(said([program, *files], folder=deploy / "compose"))
             assert more <= set(both["services"]), f"{other}.yaml adds {more}"
             assert ("kafka" in both["services"]) == (other != "sqs")
+        for file in made.glob("*.toml"):
+            file.unlink()
+        said(["sh", deploy / "compose" / "secrets.sh"], environment={**os.environ, "STORE": "cassandra"})
+        kept = yaml.safe_load(said([program, COMPOSE.name, "cassandra.yaml"], folder=deploy / "compose"))["services"]
+        assert {"cassandra", "keeper"} <= kept.keys()
+        assert not {"postgres", "database_roles"} & kept.keys()
         # This program puts the defaults for variables; Docker's own reads them from its environment.
         others = {name: f"registry.example.org/{name}@sha256:{'0' * 64}" for name in IMAGES}
         named = re.sub(r"\$\{IMAGE_(\w+):-[^}]+\}", lambda found: others[found[1].lower()], COMPOSE.read_text())
@@ -185,7 +194,7 @@ def rendered(helm: str, values: Mapping[str, Any]) -> str:
 async def chart() -> str:
     """helm lints and renders it, and it refuses what would not work."""
     helm = from_go("helm")
-    for values in (PLAIN, EVERYTHING_ON):
+    for values in (PLAIN, EVERYTHING_ON, CASSANDRA):
         said([helm, "lint", CHART, "--strict", "--values", "-"], given=yaml.safe_dump(dict(values)))
     everything = [each for each in yaml.safe_load_all(rendered(helm, EVERYTHING_ON)) if each]
     kinds = {each["kind"] for each in everything}
@@ -196,6 +205,7 @@ async def chart() -> str:
     _check_policies(everything)
     _check_parts(everything)
     _check_sandboxes(everything)
+    _check_keepers([each for each in yaml.safe_load_all(rendered(helm, CASSANDRA)) if each])
     (job,) = [_pod(each) for each in everything if each["kind"] == "Job"]
     assert job is not None
     _check_database_roles(
@@ -210,6 +220,22 @@ async def chart() -> str:
         refusal = _refusal(helm, values)
         assert pointer in refusal, f"{what}: {refusal or 'the chart takes it'}"
     return f"helm lints and renders {len(kinds)} kinds, and refuses {len(REFUSED)} mistakes"
+
+
+def _check_keepers(documents: list[dict[str, Any]]) -> None:
+    """Two keepers, which the other pods of the release reach at one port; the migrations grant nothing."""
+    found = {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    keeper = found["Deployment", "check-keeper"]["spec"]
+    assert 2 == keeper["replicas"]
+    assert ["keeper", "--port", "8472"] == keeper["template"]["spec"]["containers"][0]["args"]
+    policies = {name: each["spec"] for (kind, name), each in found.items() if kind == "NetworkPolicy"}
+    assert ["health", "keeper"] == [rule["ports"][0]["port"] for rule in policies["check-keeper"]["ingress"]]
+    for name, policy in policies.items():
+        ports = [port["port"] for rule in policy["egress"] for port in rule.get("ports", ())]
+        assert ("keeper" in ports) == (name not in ("check-keeper", "check-migrations")), name
+    (job,) = [_pod(each) for each in documents if each["kind"] == "Job"]
+    assert job is not None
+    assert ["db", "upgrade"] == job["containers"][0]["args"]
 
 
 def _pod(document: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -346,7 +372,7 @@ async def dry_run() -> str:
     async with cluster() as here:
         judged = 0
         unknown: set[str] = set()
-        for values in (PLAIN, EVERYTHING_ON):
+        for values in (PLAIN, EVERYTHING_ON, CASSANDRA):
             count, others = here.judge(rendered(helm, values), NAMESPACE)
             judged, unknown = judged + count, unknown | others
     left_out = f"; it knows not, and so judged not: {', '.join(sorted(unknown))}" if unknown else ""

@@ -21,7 +21,8 @@ ROLES: Final = ("api", "scheduler", "executor", "recorder")
 PARTS: Final = ("search", "identity", "web")
 """Of the API, beside `api`, and the pages."""
 SAMPLES: Final = {
-    ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results", ("executor", "queues"): "a,b",
+    ("keeper", "port"): "8472", ("api", "serve"): "jobs,search", ("recorder", "serve"): "requests,results",
+    ("executor", "queues"): "a,b",
     ("executor", "labels"): "gpu,zone=a", ("executor", "slots"): "4",
     ("executor", "resources"): "gpu=2,license=1",
 }  # fmt: skip
@@ -108,10 +109,10 @@ def test_the_commands_of_the_chart_exist() -> None:
     found: dict[str, str] = {}
     for line in text.replace("concat $command (list ", 'list "executor" ').splitlines():
         for words in re.findall(r'\blist ("\w+".*)', line):
-            role, *options = re.findall(r'"(?:--)?(\w+)"', re.sub(r'"(search|users,auth|web)"', "", words))
+            role, *options = re.findall(r'"(?:--)?([a-z]\w*)"', re.sub(r'"(search|users,auth|web)"', "", words))
             given = [word for option in options for word in (f"--{option}", SAMPLES[role, option])]
             found[role] = found.get(role, "") + refusal([role, *given])
-    assert dict.fromkeys(ROLES, "") == found
+    assert dict.fromkeys((*ROLES, "keeper"), "") == found
     assert "" == refusal(of_the_migrations())
 
 

@@ -257,6 +257,12 @@ MEANINGS = {
     "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",
     "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get "
     "503; the store tries again each second, and goes on by itself.",
+    "keeper_call_failed": "A call of a role met a bug of the keeper. The caller is told; report it with the traceback.",
+    "keeper_client_refused": "Somebody connected to the keeper without the key of the keyspace.",
+    "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
+    "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
+    "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
+    "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

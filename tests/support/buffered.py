@@ -47,7 +47,7 @@ class Severed(WrappedStore):
 
         async def through(*values: Any, **named: Any) -> Any:
             # Looked up anew: a test may put something else in its place.
-            call = getattr(getattr(self._part, part) if part else self._part, method)
+            call = getattr(getattr(self.part, part) if part else self.part, method)
             if self.away or name in self.failing:
                 raise StoreUnavailable("the link is cut")
             return await call(*values, **named)

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.readable import ProjectedRows
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.images import CODECS, entry_body, head_part, table_part
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
@@ -143,15 +144,21 @@ class WatchedLog(FileLog):
     """A log in a folder that also keeps what its entries give, laid over one another."""
 
     contents: Contents
+    rows: ProjectedRows | None = None
+    """The readable tables that the entries give."""
 
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
         tenure = await super().acquire(owner, endpoint)
         self.contents = await contents_of(self, tenure)
+        self.rows = self.rows or ProjectedRows()
+        await self.rows.begin(self, tenure)
         return tenure
 
     async def append(self, body: bytes) -> int:
         position = await super().append(body)
         self.contents.read_entry(position, body)
+        assert self.rows is not None
+        self.rows.take(position, body)
         return position
 
 
@@ -202,7 +209,20 @@ class WatchedStore(KeeperStore):
         if self.watched and self._tasks:
             await super()._settled()
             checkpoint = max((int(each.stem.split("-")[1]) for each in self.folder.glob("checkpoint-*.tw")), default=0)
-            self._compare(await contents_of(self.log, Tenure(0, checkpoint, self.position)))
+            tenure = Tenure(0, checkpoint, self.position)
+            self._compare(await contents_of(self.log, tenure))
+            await self._compare_rows(tenure)
+
+    async def _compare_rows(self, tenure: Tenure) -> None:
+        """Compare the readable tables: written entry by entry, and made anew from checkpoint and entries."""
+        assert self.watched_log.rows is not None
+        state = self.memory.state
+        wrong = self.watched_log.rows.wrong(state)
+        assert not wrong, f"the readable tables are other than the state: {wrong}"
+        anew = ProjectedRows()
+        await anew.begin(self.log, tenure)
+        wrong = anew.wrong(state)
+        assert not wrong, f"readable tables that are made anew are other than the state: {wrong}"
 
     def _compare(self, contents: Contents) -> None:
         state = self.memory.state

@@ -78,9 +78,9 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
         "The store: `postgresql://user:password@host:port/name` (15 or newer), `file:///folder` for a log in a folder "
         "that one `tickwise up` has (`docs/how-to/file-store.md`), or `memory://` for a trial that forgets everything. "
         "Several PostgreSQL addresses, separated by spaces, are one installation whose namespaces are spread over them "
-        "(`docs/how-to/many-databases.md`). `cassandra://host[,host]:port/keyspace` is for `tickwise db upgrade`, "
-        "`tickwise db status` and `tickwise doctor` alone (`docs/how-to/cassandra.md`). Unset: `tickwise up` runs a "
-        "PostgreSQL of its own in `data_dir`; other roles refuse to start.",
+        "(`docs/how-to/many-databases.md`). `cassandra://host[,host]:port/keyspace`, served by `tickwise keeper`, is "
+        "for roles that run apart (`docs/how-to/cassandra.md`). Unset: `tickwise up` runs a PostgreSQL of its own in "
+        "`data_dir`; other roles refuse to start.",
         schemes=("postgresql", "postgres", "file", "memory", "cassandra"),
         option="--database",
         secret=True,

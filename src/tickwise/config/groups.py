@@ -8,6 +8,7 @@ from tickwise.config.blobs import BlobSettings
 from tickwise.config.containers import ContainerSettings
 from tickwise.config.factors import FactorSettings
 from tickwise.config.identity import IdentitySettings
+from tickwise.config.keepers import KeeperSettings
 from tickwise.config.machines import MachineSettings
 from tickwise.config.oidc import OidcSettings
 from tickwise.config.proxy_sign_in import ProxySignInSettings
@@ -21,7 +22,12 @@ class TaskSettings(ScriptSettings, ContainerSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptSettings(BlobSettings, SecretSettings, IdentitySettings):
+class StorageSettings(BlobSettings, KeeperSettings):
+    """Of where it is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSettings(StorageSettings, SecretSettings, IdentitySettings):
     """Of what is kept: outputs, secrets, the keys of identity tokens."""
 
 

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
+from uuid import UUID
 
 from tickwise.domain.errors import Invalid
+from tickwise.ports.identity.users import UserStore
 
 NAME_CHARACTERS_MAX: Final = 100
 EMAIL_CHARACTERS_MAX: Final = 254
+LOOKS_AT_ONCE: Final = 500
 RESERVED: Final = ("admin", "local", "system", "tickwise")
 """Names of programs in logs and the audit log: no person has one."""
 
@@ -90,6 +93,13 @@ def looks(name: str) -> tuple[str, ...]:
     shown = " ".join(shown.split())
     found = {_skeleton(_skeleton(shown).casefold()), _skeleton(shown.casefold())}
     return tuple(sorted(found))
+
+
+async def complete_looks(users: UserStore) -> None:
+    """Give looks to people that an earlier release added, so that new names are compared with theirs."""
+    names: Mapping[UUID, str] = {}
+    while names := await users.complete_looks({user_id: looks(name) for user_id, name in names.items()}, LOOKS_AT_ONCE):
+        pass
 
 
 def _skeleton(text: str) -> str:

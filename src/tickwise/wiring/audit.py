@@ -16,7 +16,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.control.audit.verification import Anchor, AuditReport, verify
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.audit import AuditHead
-from tickwise.wiring.cassandra.keyspace import refuse_cassandra
+from tickwise.wiring.storage.databases import store_of
 from tickwise.wiring.storage.file_store import is_in_process
 
 
@@ -69,19 +69,16 @@ def _anchor(line: str) -> Anchor | None:
 def verify_database(
     database_url: str | None, anchors: Sequence[Path] = (), *, kept_seconds: float | None = None
 ) -> AuditReport:
-    """Check the audit log of a PostgreSQL. Raises `Misconfigured`, `StoreUnavailable`."""
+    """Check the audit log of a database. Raises `Misconfigured`, `StoreUnavailable`."""
     if database_url is None or is_in_process(database_url):
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )
-    refuse_cassandra(database_url)
     return asyncio.run(_verify_database(database_url, anchors, kept_seconds))
 
 
 async def _verify_database(database_url: str, anchors: Sequence[Path], kept_seconds: float | None) -> AuditReport:
-    from tickwise.adapters.store.postgres import PostgresStore
-
-    store = PostgresStore(database_url, clock=SystemClock())
+    store = store_of(database_url, SystemClock())
     await store.open()
     try:
         noted = [anchor for path in anchors for anchor in read_anchors(path)]

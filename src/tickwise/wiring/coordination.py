@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.clock import Clock
@@ -51,6 +52,11 @@ async def open_coordination(settings: Settings, url: str, *, store: Store, clock
         opened = _through_redis(address, store.upkeep.cluster_id, clock)
     elif is_in_process(address):
         opened = _in_this_process(clock)
+    elif is_cassandra(address):
+        raise Misconfigured(
+            "on Cassandra the processes call each other through Redis: set TICKWISE_SIGNALS_URL=redis://host:port/0 "
+            "for all roles but keepers"
+        )
     else:
         if settings.signals_url is not None:
             from tickwise.adapters.store.postgres import check_sessions

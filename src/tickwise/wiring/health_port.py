@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwise.adapters.blobs import folder_of
+from tickwise.adapters.store.keeper.owner import ShardOwner
 from tickwise.api.problems import NotReady
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
@@ -51,7 +52,7 @@ class HealthPort:
         self._startup_wait = startup_wait
         self._certificates = certificates
         self._check: Check | None = None
-        self._health: HealthCheck | None = None
+        self._health: HealthCheck | KeeperHealth | None = None
         self._text: Fresh[bytes] | None = None
 
     def at_work(self, runtime: Runtime, check: Check, health: HealthCheck | None = None) -> None:
@@ -62,6 +63,11 @@ class HealthPort:
         self._text = Fresh(partial(_rendered, runtime), runtime.clock, METRICS_FRESH_SECONDS)
         if self._certificates is not None:
             self._certificates.observe(runtime.metrics.certificate_ends)
+
+    def keeps(self, owner: ShardOwner) -> None:
+        """From now on this is a keeper, which works on no store of others: one that waits for its shard is well."""
+        self._check = owner.check
+        self._health = KeeperHealth(owner)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
@@ -79,6 +85,22 @@ class HealthPort:
     async def render(self) -> bytes:
         """The metrics, with what the store says of itself if it can be asked: once a second at most."""
         return Metrics().render() if self._text is None else await self._text.get()
+
+
+class KeeperHealth:
+    """The parts of a keeper."""
+
+    def __init__(self, owner: ShardOwner) -> None:
+        self._owner = owner
+
+    async def report(self) -> HealthReport:
+        """The shard: owned, or waited for."""
+        try:
+            await self._owner.check()
+        except Unavailable as failure:
+            part = PartHealth(PartStatus.FAILING, failure.detail)
+            return HealthReport(PartStatus.FAILING, {"shard": part})
+        return HealthReport(PartStatus.OK, {"shard": PartHealth(PartStatus.OK, f"{self._owner.state}.")})
 
 
 async def _rendered(runtime: Runtime) -> bytes:

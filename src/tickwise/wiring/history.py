@@ -26,7 +26,6 @@ from tickwise.domain.lifecycle import FINAL, JobStatus
 from tickwise.domain.model import DEFAULT_NAMESPACE, id_instant
 from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.store import NO_TEXT, PAGE_BYTES, EpochCause, JobQuery, RunQuery, RunRow, Store
-from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 from tickwise.wiring.storage.databases import store_of
 from tickwise.wiring.storage.file_store import is_in_process
 
@@ -55,12 +54,11 @@ class HistoryPeriod:
 
 
 def judge_database(database_url: str | None, period: HistoryPeriod) -> HistoryVerdict:
-    """The records of a PostgreSQL. Raises `Misconfigured`, `StoreUnavailable`."""
+    """The records of a database. Raises `Misconfigured`, `StoreUnavailable`."""
     if database_url is None or is_in_process(database_url):
         raise Misconfigured(
             "there is no database to read: name one with --database or TICKWISE_DATABASE_URL, or start `tickwise up`"
         )
-    refuse_cassandra(database_url)
     return asyncio.run(_judge_database(database_url, period))
 
 

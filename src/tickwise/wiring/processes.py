@@ -28,7 +28,13 @@ from tickwise.domain.errors import Misconfigured
 from tickwise.observability import logs
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
-from tickwise.wiring.cassandra.keyspace import keyspace_status, upgrade_keyspace
+from tickwise.wiring.cassandra.keyspace import (
+    keyspace_of,
+    keyspace_status,
+    rebuild_tables,
+    refuse_cassandra,
+    upgrade_keyspace,
+)
 from tickwise.wiring.continuity import Restored, restored
 from tickwise.wiring.health_port import HealthPort, check_of, health_check, health_port
 from tickwise.wiring.installation.build import build_of
@@ -94,6 +100,12 @@ def run_recorder(settings: Settings) -> int:
     return _run(settings, _recorder, "tickwise-recorder")
 
 
+def run_keeper(settings: Settings) -> int:
+    """A keeper of a Cassandra keyspace, until SIGTERM or Ctrl-C. Raises `Misconfigured`."""
+    keyspace_of(settings)
+    return _run(settings, _keeper, "tickwise-keeper")
+
+
 def db_upgrade(
     settings: Settings,
     executor_role: str | None = None,
@@ -116,13 +128,21 @@ def db_upgrade(
 def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
     """Begin a new epoch of the given database, which an operator has set back; what runs again, and which keys came
     back by the word of these logs."""
+    refuse_cassandra(settings.database_url)
     return restored(given_database(settings), logs, revoke=revoke)
+
+
+def db_rebuild_tables(settings: Settings) -> int:
+    """Make the readable tables of a Cassandra keyspace anew, empty; their generation. Raises `Misconfigured`,
+    `StoreUnavailable`."""
+    return rebuild_tables(settings)
 
 
 def db_grant_executor(settings: Settings, role: str) -> None:
     """Give a role of the given database what an executor needs, and no more. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_executor
 
+    refuse_cassandra(settings.database_url)
     for address in addresses(given_database(settings)):
         asyncio.run(grant_executor(address, role))
 
@@ -131,6 +151,7 @@ def db_grant_service(settings: Settings, role: str) -> None:
     """Give a role of the given database what API, scheduler and recorder need. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_service
 
+    refuse_cassandra(settings.database_url)
     for address in addresses(given_database(settings)):
         asyncio.run(grant_service(address, role))
 
@@ -303,6 +324,20 @@ async def _executor(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
     await _alone(settings, stop, make_recorders, "recorder", needs_broker=True, serves=settings.recorder_serve)
+
+
+async def _keeper(settings: Settings, stop: asyncio.Event) -> None:
+    from tickwise.wiring.cassandra.keeping import keeping  # the driver: only a process that needs it
+
+    startup_wait = StartupWait(stop)
+    async with contextlib.AsyncExitStack() as stack:
+        certificates = None
+        if settings.health_port is not None and "health" in settings.tls_ports:
+            certificates = await stack.enter_async_context(open_certificates(settings))
+        health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
+        owner = await stack.enter_async_context(keeping(settings, startup_wait))
+        health.keeps(owner)
+        await _work(stop, health.url, health, "keeper")
 
 
 async def _alone(

@@ -28,6 +28,7 @@ from tickwise.adapters.runner.process.host_usage import HostMeter
 from tickwise.adapters.runner.process.lease_beacon import LeaseBeacon
 from tickwise.adapters.runner.scripts.checker import ScriptChecker
 from tickwise.adapters.runner.settings import ArtefactLimits, RunnerSettings
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import SETTINGS, Settings
 from tickwise.config.values import unit_of
 from tickwise.control.buffered.application import RequestApplier
@@ -76,7 +77,6 @@ from tickwise.roles.shared.hint_publisher import HintPublisher
 from tickwise.roles.shared.search_replica import Replica
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.audit import AnchorFile
-from tickwise.wiring.cassandra.keyspace import refuse_cassandra
 from tickwise.wiring.containers.policy import container_policy
 from tickwise.wiring.coordination import Coordination, open_coordination
 from tickwise.wiring.environments import environment_settings
@@ -152,7 +152,6 @@ def given_database(settings: Settings) -> str:
         raise Misconfigured(
             "no database is given: set TICKWISE_DATABASE_URL, or use `tickwise up`, which brings and upgrades its own"
         )
-    refuse_cassandra(settings.database_url)
     if settings.database_url.startswith("file:"):
         raise Misconfigured(
             "a file store has one process, `tickwise up --store file`, and no schema: for roles apart use a PostgreSQL"
@@ -164,6 +163,11 @@ def given_database(settings: Settings) -> str:
 async def open_database(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[str]:
     """The given database, or the embedded one, brought to this program's schema."""
     if settings.database_url is not None:
+        if is_cassandra(settings.database_url):
+            raise Misconfigured(
+                "`tickwise up` does not run on Cassandra: start `tickwise keeper`, and the roles apart "
+                "(docs/how-to/cassandra.md)"
+            )
         if not is_in_process(settings.database_url):
             await startup_wait.until("store", lambda: upgrade_all(given_database(settings)))
         yield settings.database_url
@@ -220,7 +224,7 @@ async def open_runtime(
         await startup_wait.until("store", lambda: _opened(opened, url))
         store = timed(opened, metrics.stored, clock.monotonic)
         if tracer is not None:
-            store = traced(store, tracer, url.partition(":")[0] if is_in_process(url) else "postgresql")
+            store = traced(store, tracer, "postgresql" if _is_postgres(url) else url.partition(":")[0])
         searches = await stack.enter_async_context(_open_searches(settings, store, clock))
         cluster = "" if broker is None else store.upkeep.cluster_id
         await stack.enter_async_context(
@@ -259,7 +263,7 @@ async def _opened(store: Store, url: str) -> None:
     try:
         await store.open()
     except Misconfigured as wrong:
-        if is_in_process(url):
+        if not _is_postgres(url):
             raise
         from tickwise.adapters.store.postgres import SharedSessions
 
@@ -268,8 +272,12 @@ async def _opened(store: Store, url: str) -> None:
         if not await has_schemas(url):
             raise StoreUnavailable(wrong.detail) from wrong
         raise
-    if not is_in_process(url) and len(addresses(url)) == 1:
+    if _is_postgres(url) and len(addresses(url)) == 1:
         await check_alone(store)
+
+
+def _is_postgres(url: str) -> bool:
+    return not (is_in_process(url) or is_cassandra(url))
 
 
 @contextlib.asynccontextmanager

@@ -164,7 +164,7 @@ class Flaky(WrappedStore):
 
         async def flaky(*arguments: Any, **named: Any) -> Any:
             # Looked up anew: a test may put something else in its place.
-            call = getattr(getattr(self._part, part) if part else self._part, method)
+            call = getattr(getattr(self.part, part) if part else self.part, method)
             if name in self.broken:
                 raise self.broken[name]
             if name in self.answers_lost:

@@ -68,13 +68,14 @@ appArmorProfile: {{ toJson . }}
 {{/*
 What a role holds of `secrets`, and nothing else: the admin key is the API's, the secret of requests the API's and the
 recorder's, the addresses of heartbeats the scheduler's, the key of stored secrets that of those who store or open one, `database_url` that of the migrations, which own the schema. Each other role has a database role of its own, in
-`secretsOf`. (dict "root" $ "role" api|search|identity|web|scheduler|recorder|executor|migrations)
+`secretsOf`. (dict "root" $ "role" api|search|identity|web|scheduler|recorder|executor|keeper|migrations)
 */}}
 {{- define "tickwise.roleSecrets" -}}
 {{- $secrets := .root.Values.secrets -}}
 {{- $role := .role -}}
 {{- $names := list "broker_url" "signals_url" -}}
 {{- if eq $role "migrations" }}{{ $names = list "database_url" }}{{ end -}}
+{{- if eq $role "keeper" }}{{ $names = list }}{{ end -}}
 {{- if has $role (list "api" "search") }}{{ $names = append $names "search_database_url" }}{{ end -}}
 {{- if has $role (list "api" "recorder") }}{{ $names = append $names "requests_keys" }}{{ end -}}
 {{- if has $role (list "api" "web" "scheduler" "executor") }}{{ $names = append $names "secrets_key" }}{{ end -}}
@@ -88,7 +89,7 @@ recorder's, the addresses of heartbeats the scheduler's, the key of stored secre
 {{/* The roles whose pods this release has, as a list: api scheduler executor … */}}
 {{- define "tickwise.components" -}}
 {{- $components := list "api" "scheduler" -}}
-{{- range $part := list "search" "identity" "web" "recorder" }}{{ if (get $.Values $part).enabled }}{{ $components = append $components $part }}{{ end }}{{ end -}}
+{{- range $part := list "search" "identity" "web" "recorder" "keeper" }}{{ if (get $.Values $part).enabled }}{{ $components = append $components $part }}{{ end }}{{ end -}}
 {{- if .Values.executors }}{{ $components = append $components "executor" }}{{ end -}}
 {{- $components | toJson -}}
 {{- end -}}

@@ -111,6 +111,9 @@ spec:
             {{- if .port }}
             - {name: api, containerPort: 8470}
             {{- end }}
+            {{- if eq .name "keeper" }}
+            - {name: keeper, containerPort: 8472}
+            {{- end }}
             - {name: health, containerPort: 8471}
           # Machines come up in any order: a role lives while it waits for what it needs, and /readyz says for what.
           startupProbe:

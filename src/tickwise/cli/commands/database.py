@@ -120,6 +120,26 @@ def status(session: Session, database_url: str | None) -> None:
         session.say(f"The schema is at {found}; this program needs {needed}. Run `tickwise db upgrade`.")
 
 
+@db.command("rebuild-tables")
+@_database
+@json_option
+@click.pass_obj
+def rebuild_tables(session: Session, database_url: str | None) -> None:
+    """Make the readable tables of a Cassandra keyspace anew.
+
+    Drops `jobs`, `runs`, `attempts` and the others that people and other programs read, and makes them empty. The
+    keeper notices within seconds and writes every row again from what it knows. Nothing else rests on these tables.
+    """
+    from tickwise import config
+    from tickwise.wiring import processes
+
+    generation = processes.db_rebuild_tables(config.load(session.environ, {"database_url": database_url}))
+    if session.as_json:
+        session.show_json({"generation": generation})
+    else:
+        session.say(f"The readable tables are empty, generation {generation}: the keeper writes every row again.")
+
+
 @db.command("grant-executor")
 @click.argument("role", type=click.STRING)
 @_database

@@ -1,4 +1,4 @@
-"""`tickwise api`, `scheduler`, `executor`, `recorder`: one role in this process, any number of them, anywhere."""
+"""`tickwise api`, `scheduler`, `executor`, `recorder`, `keeper`: one role in this process, any number, anywhere."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def _run(session: Session, role: str, flags: dict[str, Any]) -> int:
         "scheduler": processes.run_scheduler,
         "executor": processes.run_executor,
         "recorder": processes.run_recorder,
+        "keeper": processes.run_keeper,
     }[role]
     return start(config.load(session.environ, flags))
 
@@ -120,3 +121,18 @@ def recorder(session: Session, /, **flags: Any) -> int:
     Until SIGTERM or Ctrl-C. Any number may run at once; they share the work. Needs TICKWISE_BROKER_URL.
     """
     return _run(session, "recorder", flags)
+
+
+@click.command()
+@click.option("--host", "keeper_host", help="Address that roles reach it at.  [that which leads to Cassandra]")
+@click.option("--port", "keeper_port", type=click.IntRange(0, 65535), help="Its port.  [a free one]")
+@_health_option
+@_database_option
+@click.pass_obj
+def keeper(session: Session, /, **flags: Any) -> int:
+    """Own the data of a Cassandra keyspace, and serve it to all roles.
+
+    Until SIGTERM or Ctrl-C; then another keeper takes over at once. One owns the keyspace at a time; further ones wait
+    to take over. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is none.
+    """
+    return _run(session, "keeper", flags)

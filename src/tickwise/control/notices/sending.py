@@ -43,7 +43,7 @@ async def send_tests(
             events=1,
             first_at=now,
             last_at=now,
-            lines=[
+            lines=(
                 NoticeLine(
                     at=now,
                     event=NoticeEvent.FAILURE,
@@ -53,8 +53,8 @@ async def send_tests(
                     run_id=None,
                     sentence=f"This is a test of {what}, sent by {who.name}. Nothing failed.",
                     alert_id=None,
-                )
-            ],
+                ),
+            ),
             due=now,
             is_test=True,
         )

@@ -27,7 +27,7 @@ from tickwise.control.granted_labels import GrantedLabels, granted_labels
 from tickwise.control.keys.forms import SecretForms, SecretKind, new_secret
 from tickwise.control.keys.secrets import secret_digest
 from tickwise.control.known_roles import KnownRoles
-from tickwise.control.names import NAME_CHARACTERS_MAX, clean_email, clean_name, looks
+from tickwise.control.names import NAME_CHARACTERS_MAX, clean_email, clean_name, complete_looks, looks
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.pace import SignInPace
 from tickwise.control.people.password_limits import is_beyond, limit_of
@@ -45,7 +45,6 @@ from tickwise.ports.signals import Topic
 INVITATION_SECONDS: Final = 7 * 86_400.0
 RESET_SECONDS: Final = 86_400.0
 ROLES_MAX: Final = 100
-LOOKS_AT_ONCE: Final = 500
 _OWN_PASSWORD: Final = "POST /api/v1/users/password"
 """The route of a refusal in the audit log."""
 
@@ -177,7 +176,7 @@ class UserService:
             who, AuditAction.USER_ADDED, "user", user.user_id, namespace=_place(who),
             after=_shown(_place(who), name, email, roles),
         )  # fmt: skip
-        await self._complete_looks()
+        await complete_looks(self._users)
         row = await self._context.surely(lambda: self._users.add(user, audit=audit))
         secret = None if hashed is not None else await self._link(who, row, LinkKind.INVITATION, INVITATION_SECONDS)
         logger.info("user_added", user_id=str(row.user_id), name=row.name, by=who.name)
@@ -205,7 +204,7 @@ class UserService:
             "user",
             target=str(user.user_id),
         )
-        await self._complete_looks()
+        await complete_looks(self._users)
         row = await self._context.surely(lambda: self._users.add(user, audit=audit))
         logger.info("user_registered", user_id=str(row.user_id), name=row.name, address=origin.address)
         return SeenUser(row)
@@ -267,7 +266,7 @@ class UserService:
             after=_shown(_place(who), name, email, roles, active=change.row.active),
             detail={"needs_link": True} if needs_link and not _needs_link(row, known) else None,
         )
-        await self._complete_looks()
+        await complete_looks(self._users)
         changed = await self._context.surely(lambda: self._users.change(change, audit=audit))
         self._context.signals.send(Topic.KEYS, (user_id,))
         logger.info("user_changed", user_id=str(user_id), name=changed.name, by=who.name)
@@ -447,11 +446,6 @@ class UserService:
         """Raises `Forbidden` if the person belongs to others, too."""
         if not _is_everywhere(who) and any(each.namespace != who.namespace for each in row.roles):
             raise Forbidden("this person has roles elsewhere: an administrator of the installation can do it")
-
-    async def _complete_looks(self) -> None:
-        """Give looks to people that an earlier release added, so that new names are compared with theirs."""
-        while await self._users.complete_looks(looks, LOOKS_AT_ONCE):
-            pass
 
 
 def _check_weaker(who: Principal, row: UserRow, known: KnownRoles) -> None:

@@ -6,7 +6,7 @@ certificates, which belong to no namespace.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -278,7 +278,7 @@ class Notice:
     events: int
     first_at: float
     last_at: float
-    lines: Sequence[NoticeLine] = ()
+    lines: tuple[NoticeLine, ...] = ()
     """The newest, at most `MAX_LINES`."""
     due: float = 0.0
     """Not tried before."""
@@ -296,5 +296,5 @@ class Notice:
     """The notice of its channel and rule that a sender had when this one was made."""
     repeated: int = 0
     """Of `subjects`, those that `beside` counts too."""
-    served: Sequence[str] = ()
+    served: tuple[str, ...] = ()
     """The recipients who have it already, as it is: an earlier try reached them and not the others."""

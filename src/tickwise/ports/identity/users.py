@@ -9,7 +9,7 @@ link works once, and not after its time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -264,9 +264,9 @@ class UserStore(Protocol):
         again, after its commit, is None. The person is caller and target of `audit`."""
         ...
 
-    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
-        """Give people that an earlier release added the looks of their names, at most `limit` at once; how many there
-        were. Two of them may look alike."""
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
+        """Give these people the looks of their names; who has some keeps them, and two may look alike. The names of at
+        most `limit` people who have none then: an earlier release added them."""
         ...
 
     async def signed_in(self, user_id: UUID) -> None:

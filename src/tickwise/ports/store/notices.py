@@ -549,7 +549,7 @@ class SettledNotice(NamedTuple):
     """With WAITING: for so long no notice of its channel is sent but tests. That of a test lets no channel rest."""
     was_slow: bool = False
     """The try took long."""
-    served: Sequence[str] = ()
+    served: tuple[str, ...] = ()
     """With WAITING or DEAD: the recipients who have the notice. They are on record with it until events join it."""
 
 

@@ -18,12 +18,13 @@ class WrappedPart:
     """One part of such a store. An attribute that is set on it stands in place of the part's own."""
 
     def __init__(self, part: object, prefix: str, around: Callable[[str, Call], Call]) -> None:
-        self._part = part
+        self.part = part
+        """May be replaced by another one of its kind."""
         self._prefix = prefix
         self._around = around
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._part, name)
+        found = getattr(self.part, name)
         if not inspect.iscoroutinefunction(found):
             return found
         call = self._around(f"{self._prefix}{name}", found)

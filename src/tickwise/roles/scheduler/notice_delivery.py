@@ -217,7 +217,7 @@ class NoticeDelivery:
                 return
 
 
-def _served(notice: Notice, result: DeliveryResult) -> Sequence[str]:
+def _served(notice: Notice, result: DeliveryResult) -> tuple[str, ...]:
     """Those who have it: a try that says nothing of them, as one that ended in an error, takes nothing from anyone."""
     return tuple(dict.fromkeys((*notice.served, *result.served)))
 

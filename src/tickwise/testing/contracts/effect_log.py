@@ -191,6 +191,18 @@ class SharedLogContract(Contract):
     """The promises of logs that several processes may reach at once: the objects of `open_log` are used side by side,
     and a lease of theirs ends within a few seconds."""
 
+    async def test_who_waits_sees_what_is_there(self, open_log: OpenLog) -> None:
+        """The end and the newest checkpoint, and the entries behind it, while another one owns the log."""
+        log, waiting = await open_log(), await open_log()
+        tenure = await own(log)
+        for number in range(3):
+            await log.append(b"%d" % number)
+        await log.keep_checkpoint(2, parts_of(b"state"))
+        assert Tenure(tenure.epoch, 2, 3) == await waiting.peek()
+        assert [b"state"] == await read_checkpoint(waiting, 2)
+        assert [3] == [entry.position for entry in await read_all(waiting, after=2)]
+        assert 4 == await log.append(b"3")
+
     async def test_an_owner_that_lost_its_epoch_is_refused(self, open_log: OpenLog) -> None:
         """Its append, its renewal and its checkpoint; and nothing of them is there."""
         old, new = await open_log(), await open_log()

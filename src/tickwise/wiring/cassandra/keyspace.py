@@ -1,7 +1,6 @@
-"""`tickwise db upgrade`, `db status` and `doctor` for `cassandra://…`.
+"""`tickwise db upgrade`, `db status` and `doctor` for `cassandra://…`, and the store of a role there.
 
-The roles do not run on Cassandra yet: they would need `tickwise keeper`, which owns shards. `refuse_cassandra` says so
-in one sentence for all commands.
+Some commands work on tables of PostgreSQL itself: `refuse_cassandra` says so in one sentence for all of them.
 """
 
 from __future__ import annotations
@@ -9,22 +8,55 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import ModuleType
+from typing import Final, cast
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.cassandra.address import is_cassandra, read_address
+from tickwise.adapters.store.cassandra.address import CassandraAddress, is_cassandra, read_address
+from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Store
 from tickwise.wiring.findings import DoctorFinding
+
+DOCTOR_SECONDS: Final = 3.0
+"""For how long `doctor` waits for the keeper."""
 
 
 def refuse_cassandra(database_url: str | None) -> None:
-    """Raises `Misconfigured` for the address of a Cassandra cluster, for all that needs a whole store."""
+    """Raises `Misconfigured` for the address of a Cassandra cluster, for what works on tables of PostgreSQL."""
     if database_url is not None and is_cassandra(database_url):
         read_address(database_url)
         raise Misconfigured(
-            "no role and no command but `tickwise db upgrade`, `tickwise db status` and `tickwise doctor` can use "
-            "cassandra:// yet: the log of a shard is there, the keeper that serves it is not. Use a postgresql:// "
-            "address (docs/how-to/cassandra.md)"
+            "this command works on a PostgreSQL, and database_url is cassandra:// (docs/how-to/cassandra.md)"
         )
+
+
+def keyspace_of(settings: Settings) -> CassandraAddress:
+    """The address of the keyspace. Raises `Misconfigured`."""
+    if settings.database_url is None or not is_cassandra(settings.database_url):
+        raise Misconfigured(
+            "this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
+            "--database; on PostgreSQL there are no keepers"
+        )
+    return read_address(settings.database_url)
+
+
+def rebuild_tables(settings: Settings) -> int:
+    """Make the readable tables anew, empty; their generation. Raises `Misconfigured`, `StoreUnavailable`."""
+    address = keyspace_of(settings)
+    _schema()
+    from tickwise.adapters.store.cassandra.readable.tables import rebuild_readable
+
+    return asyncio.run(rebuild_readable(address, SystemClock()))
+
+
+def cassandra_store(database_url: str, clock: Clock) -> Store:
+    """The store of a role, not yet open. Raises `Misconfigured`."""
+    address = read_address(database_url)
+    _schema()
+    from tickwise.adapters.store.cassandra.client import CassandraStore
+
+    return cast("Store", CassandraStore(address, clock))
 
 
 def upgrade_keyspace(database_url: str, tell: Callable[[int, int], None]) -> str:
@@ -58,9 +90,24 @@ async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
         )
     for each in found:
         yield DoctorFinding(*each)
-    yield DoctorFinding(
-        "keepers", "warning", "no role can run on Cassandra yet", "use a postgresql:// address for all roles"
-    )
+    if state.fits:
+        yield await _owner_finding(address)
+
+
+async def _owner_finding(address: CassandraAddress) -> DoctorFinding:
+    """Check that somebody owns the shard, and answers."""
+    from tickwise.adapters.store.cassandra.client import CassandraStore
+
+    advice = "start `tickwise keeper`, two of them for a takeover within seconds"
+    store = CassandraStore(address, SystemClock(), patience_seconds=DOCTOR_SECONDS)
+    try:
+        await store.open()
+        await store.now()
+        return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}")
+    except TickwiseError as failure:
+        return DoctorFinding("keepers", "error", failure.detail, advice)
+    finally:
+        await store.close()
 
 
 def _schema() -> ModuleType:

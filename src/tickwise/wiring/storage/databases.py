@@ -15,10 +15,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
+from tickwise.wiring.cassandra.keyspace import cassandra_store
 from tickwise.wiring.storage.file_store import open_file_store
 
 
@@ -36,6 +38,8 @@ def make_store(settings: Settings, url: str, clock: Clock, *, lost: Callable[[],
     """The store of these addresses, not yet open. `lost` is called if the process has to end."""
     if url.startswith("file:"):
         return open_file_store(url, clock, near_seconds=settings.horizon_seconds, lost=lost)
+    if is_cassandra(url):
+        return cassandra_store(url, clock)
     if url.startswith("memory:"):
         from tickwise.adapters.store.memory import MemoryStore
 
@@ -52,6 +56,8 @@ def make_replica(settings: Settings, url: str, clock: Clock) -> Store:
 
 def store_of(url: str, clock: Clock) -> Store:
     """The store of these addresses for a command, with the usual settings; not yet open."""
+    if is_cassandra(url):
+        return cassandra_store(url, clock)
     store: Store = _of_databases(url, clock, None)
     return store
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.effects import differences
+from tests.support.keepers import GatedLog
 from tests.support.waiting import eventually
 from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.store.keeper.file_log import FileLog
@@ -19,24 +20,6 @@ from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
 from tickwise.ports.store import Added, Handover
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
-
-
-class GatedLog(FileLog):
-    """A log whose appends wait for a test, or fail as it says."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, sync=lambda _file: None)
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.appends = 0
-        self.fails: TickwiseError | None = None
-
-    async def append(self, body: bytes) -> int:
-        await self.gate.wait()
-        if self.fails is not None:
-            raise self.fails
-        self.appends += 1
-        return await super().append(body)
 
 
 @pytest.fixture
@@ -120,6 +103,30 @@ async def test_what_could_not_be_written_has_not_happened(
     await eventually(is_back)
     assert await store.jobs.get("default", failed.job_id) is None
     assert [Added.CREATED] == await store.jobs.add([failed])
+
+
+async def test_the_store_keeps_its_name(store: KeeperStore, log: GatedLog, clock: VirtualClock, tmp_path: Path) -> None:
+    """After a failed write, and in the next process: cookies and messages are signed with it."""
+    name = store.upkeep.cluster_id
+    log.fails = StoreUnavailable("the disk is full")
+    with pytest.raises(InDoubt):
+        await store.jobs.add([Factory(clock.now(), seed="name").job()])
+    log.fails = None
+
+    async def is_back() -> bool:
+        await clock.advance(1.0)
+        try:
+            return bool(await store.now())
+        except StoreUnavailable:
+            return False
+
+    await eventually(is_back)
+    assert name == store.upkeep.cluster_id
+    await store.close()
+    next_store = KeeperStore(FileLog(tmp_path, sync=lambda _file: None), clock)
+    await next_store.open()
+    assert name == next_store.upkeep.cluster_id
+    await next_store.close()
 
 
 async def test_who_lost_the_log_answers_nothing_more(store: KeeperStore, log: GatedLog) -> None:

@@ -25,7 +25,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResultSet
 from cassandra.connection import ConnectionException
 from cassandra.policies import ConstantSpeculativeExecutionPolicy, FallthroughRetryPolicy
-from cassandra.query import SimpleStatement, tuple_factory
+from cassandra.query import UNSET_VALUE, BatchStatement, BatchType, SimpleStatement, tuple_factory
 
 from tickwise.adapters.statements import Statements
 from tickwise.adapters.store.cassandra.address import CassandraAddress
@@ -60,11 +60,17 @@ CONDITIONAL: Final = frozenset(
         "shard_release",
         "shard_checkpoint",
         "shard_drop",
+        "meta_make",
+        "generation_make",
+        "generation_raise",
     }
 )
 """Updates under a condition: a late answer leaves open whether they were applied. All others may be sent twice."""
 ROWS_A_PAGE: Final = 64
 """A row has at most one piece of a body, 512 KiB: a page has at most 32 MiB."""
+
+UNSET: Final = UNSET_VALUE
+"""In place of a value: the column stays as it is."""
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -204,6 +210,14 @@ class CassandraLink:
     async def page(self, name: str, *values: Any, after: bytes | None = None) -> tuple[Rows, bytes | None]:
         """The rows of one page, and where the next one begins; None: there is none."""
         return await self._ask_prepared(name, values, after)
+
+    async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
+        """Carry out writes of one partition, each by its name and with its values: all of them are stored, or none."""
+        batch = BatchStatement(BatchType.UNLOGGED)
+        batch.is_idempotent = not any(name in CONDITIONAL for name, _ in statements)
+        for name, values in statements:
+            batch.add(self._prepared.get(name) or await self._prepare(name), values)
+        await self._send(batch, None, None, conditional=not batch.is_idempotent)
 
     async def run(self, text: str, *, host: Any = None) -> Rows:
         """A statement that is not prepared: of the schema, or of one node alone."""

@@ -101,6 +101,11 @@ class CassandraLog:
             if tenure is not None:
                 return tenure
 
+    async def peek(self) -> Tenure | None:
+        """The row as a majority has it: it may lack an entry that is under way, and names none that is not there."""
+        row = await self._row.look()
+        return None if row is None else Tenure(row.epoch, row.checkpoint, row.last)
+
     async def seize(self, owner: str, endpoint: str) -> Tenure:
         """Own the log at once, for a present owner that is known to be gone. One that is not may answer reads from its
         memory until its lease ends; its appends are refused from now on."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
-from tickwise.domain.errors import Misconfigured
+from tickwise.adapters.store.cassandra.readable.tables import make_readable
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 
-VERSION: Final = 1
+VERSION: Final = 2
+KEY_BYTES: Final = 32
 CHANGE_SECONDS: Final = 30.0
 """The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
 TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft")
@@ -24,13 +27,16 @@ IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 """The namespace of the ids of tables; they need only be the same on every machine."""
 
 
-class KeyspaceState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KeyspaceState:
     """The facts that a keyspace holds about itself."""
 
     version: int
     """0: there is none."""
     datacenter: str
     """The one whose keepers write; empty: there is no keyspace."""
+    keeper_key: str = field(default="", repr=False)
+    """The secret that lets a client in at a keeper. Who can read it can read everything else here, too."""
 
     @property
     def fits(self) -> bool:
@@ -45,7 +51,7 @@ async def upgrade(
     done. Raises `Misconfigured` for a cluster that would lose what it confirms."""
     link = await opened_link(address, clock, answer_seconds=CHANGE_SECONDS)
     try:
-        state = await _state(link)
+        state = await read_state(link)
         if state.version > VERSION:
             raise Misconfigured(f"the keyspace has version {state.version}, and this program serves {VERSION}")
         await _check(link, state)
@@ -58,7 +64,10 @@ async def upgrade(
             tell(done, len(TABLES))
         if not state.fits:
             await link.use_keyspace()
+            await link.ask("meta_make", "keeper_key", clock.random_bytes(KEY_BYTES).hex())
             await link.ask("meta_write", "datacenter", names["datacenter"])
+        await make_readable(link)
+        if not state.fits:
             await link.ask("meta_write", "version", str(VERSION))
     finally:
         await link.close()
@@ -74,18 +83,41 @@ async def _check(link: CassandraLink, state: KeyspaceState) -> None:
         raise Misconfigured("; ".join(f"{each.name}: {each.detail}. {each.advice}" for each in wrong))
 
 
-async def _state(link: CassandraLink) -> KeyspaceState:
+async def read_state(link: CassandraLink) -> KeyspaceState:
+    """Read the facts of the keyspace that the link uses."""
     if not link.has_table("meta"):
         return KeyspaceState(0, "")
     facts = {row[0]: row[1] for row in await link.ask("meta_read")}
-    return KeyspaceState(int(facts.get("version", "0")), facts.get("datacenter", ""))
+    return KeyspaceState(int(facts.get("version", "0")), facts.get("datacenter", ""), facts.get("keeper_key", ""))
+
+
+async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[CassandraLink, KeyspaceState]:
+    """A link to a keyspace that this program works on, and its facts. Raises `StoreUnavailable` while it is not made,
+    or not brought to this program's version, and `Misconfigured` for one of a later program."""
+    link = await opened_link(address, clock)
+    try:
+        state = await read_state(link)
+        if state.version > VERSION:
+            raise Misconfigured(
+                f"the keyspace {address.keyspace} has version {state.version}, and this program serves {VERSION}: use "
+                "the later program"
+            )
+        if not state.fits:
+            raise StoreUnavailable(
+                f"the keyspace {address.keyspace} has version {state.version or 'none'}, and this program needs "
+                f"{VERSION}: tickwise db upgrade"
+            )
+    except BaseException:
+        await link.close()
+        raise
+    return link, state
 
 
 async def status(address: CassandraAddress, clock: Clock) -> KeyspaceState:
     """Read the facts of the keyspace of the address."""
     link = await opened_link(address, clock)
     try:
-        return await _state(link)
+        return await read_state(link)
     finally:
         await link.close()
 
@@ -94,7 +126,7 @@ async def findings(address: CassandraAddress, clock: Clock) -> tuple[KeyspaceSta
     """The keyspace, and the findings of its cluster."""
     link = await opened_link(address, clock)
     try:
-        state = await _state(link)
+        state = await read_state(link)
         return state, judge(await look(link, state.datacenter))
     finally:
         await link.close()

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.cassandra.link import CassandraLink, statement
 from tickwise.domain.errors import StoreUnavailable, TickwiseError
+from tickwise.ports.clock import Clock
 
 SAMPLES: Final = 3
 """Requests to each node; the quickest one tells the offset best."""
@@ -49,6 +50,17 @@ class ClusterTime:
         if not known:
             raise failure or StoreUnavailable("no node of the data centre is known")
         self._offset = middle(known)
+
+
+class ClusterClock:
+    """The port `Clock` by the time of a cluster; all but `now` is this machine's."""
+
+    def __init__(self, time: ClusterTime, clock: Clock) -> None:
+        self.now = time.now
+        self.monotonic = clock.monotonic
+        self.sleep = clock.sleep
+        self.random_bytes = clock.random_bytes
+        self.chance = clock.chance
 
 
 def middle(offsets_of_nodes: Sequence[float]) -> float:

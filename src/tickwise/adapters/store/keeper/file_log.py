@@ -68,6 +68,9 @@ class FileLog:
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
         return await self._apart(lambda: self._acquire(owner, endpoint))
 
+    async def peek(self) -> Tenure | None:
+        return None
+
     async def append(self, body: bytes) -> int:
         return await self._apart(lambda: self._append(body))
 

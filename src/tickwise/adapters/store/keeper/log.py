@@ -48,6 +48,11 @@ class EffectLog(Protocol):
         """Own the log from now on. `owner` names this process, `endpoint` says where clients find it ("": nowhere)."""
         ...
 
+    async def peek(self) -> Tenure | None:
+        """Look at what `acquire` would find just now, without owning it; the epoch is that of the present owner. None:
+        such a log cannot be read by two processes."""
+        ...
+
     async def append(self, body: bytes) -> int:
         """Store the effects of one commit and return their position, once they cannot be lost.
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.store.keeper.handed_over import HEARD
 from tickwise.adapters.store.keeper.images import (
     ROWS_OF_PART,
     entry_body,
@@ -30,15 +31,18 @@ from tickwise.adapters.store.keeper.images import (
     table_part,
 )
 from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
+from tickwise.adapters.store.keeper.projection import Projection
+from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
-from tickwise.ports.store.wrapping import Call, WrappedStore
+from tickwise.ports.store.wrapping import PARTS, Call, WrappedStore
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
@@ -76,8 +80,10 @@ class KeeperStore(WrappedStore):
         near_seconds: float = NEAR_SECONDS,
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
+        projection: Projection | None = None,
     ) -> None:
         self.log = log
+        self._projection = projection
         self.position = 0
         """Of the last entry."""
         self.checkpoints = 0
@@ -98,6 +104,11 @@ class KeeperStore(WrappedStore):
     def _use(self, memory: MemoryStore) -> None:
         self.memory = memory
         self._calls: dict[str, Call] = {}
+        for name in PARTS:
+            held = self.__dict__.get(name)
+            if held is not None:
+                # Roles hold the parts; what of them is no call, such as the store's name, is that of the new state.
+                held.part = getattr(memory, name)
 
     # ------------------------------------------------------------------------------------------- open, close
 
@@ -125,6 +136,8 @@ class KeeperStore(WrappedStore):
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         self._tasks, self._checkpoint = [], None
+        if self._projection is not None:
+            await self._projection.close()
         await self.log.release()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
@@ -133,19 +146,18 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
-        contents, size = Contents(), 0
+        ahead = ReadAhead(self.log, self._clock)
+        following = asyncio.create_task(ahead.follow())
+        try:
+            tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+        finally:
+            await end_tasks([following])
+        begun = self._clock.monotonic()
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
-            if tenure.checkpoint:
-                first = True
-                async for part in self.log.checkpoint(tenure.checkpoint):
-                    contents.read_part(part, is_first=first)
-                    first, size = False, size + len(part)
-            self._checkpoint_bytes, self._since_bytes = size, 0
-            async for entry in self.log.entries(tenure.checkpoint):
-                contents.read_entry(entry.position, entry.body)
-                self._since_bytes += len(entry.body)
+            await ahead.catch_up(tenure)
+            contents = ahead.contents
+            self._checkpoint_bytes, self._since_bytes = ahead.checkpoint_bytes, ahead.entry_bytes
             if contents.until > tenure.last:
                 raise Misconfigured(
                     f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
@@ -159,10 +171,18 @@ class KeeperStore(WrappedStore):
         gc.freeze()
         self.position = tenure.last
         await self._begin(memory, recorder, contents)
+        if self._projection is not None:
+            await self._projection.follow(self.log, checkpoint=tenure.checkpoint, last=self.position)
         self._lease_until = self._clock.monotonic() + await self.log.renew()
         self._since = self._clock.monotonic()
         self._refusal = None
-        logger.info("log_opened", entries=self.position, epoch=tenure.epoch, jobs=len(memory.state.jobs))
+        logger.info(
+            "log_opened",
+            entries=self.position,
+            epoch=tenure.epoch,
+            jobs=len(memory.state.jobs),
+            seconds=round(self._clock.monotonic() - begun, 3),
+        )
 
     async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
         """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
@@ -172,9 +192,13 @@ class KeeperStore(WrappedStore):
         await memory.open()
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
-        memory.on_handover(lambda handover: self._open_group.handovers.append(handover))
+        memory.on_handover(self._hear)
         self._recorder = recorder
         self._use(memory)
+
+    def _hear(self, handover: Handover) -> None:
+        heard = HEARD.get()
+        (self._open_group.handovers if heard is None else heard).append(handover)
 
     # ------------------------------------------------------------------------------------------- calls
 
@@ -231,11 +255,15 @@ class KeeperStore(WrappedStore):
                     break
                 self._flying = None
                 self._since_bytes += len(body)
+                if self._projection is not None:
+                    self._projection.put(self.position, body)
                 group.done.set_result(None)
                 if self._tell is not None:
                     for handover in group.handovers:
                         self._tell(handover)
                 self._look_for_checkpoint()
+                if self._projection is not None:
+                    await self._projection.room()
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
@@ -260,11 +288,14 @@ class KeeperStore(WrappedStore):
 
     def _give_up(self, failure: TickwiseError) -> None:
         """This process answers for the log no more."""
+        self._tell_lost(failure)
+        raise asyncio.CancelledError
+
+    def _tell_lost(self, failure: TickwiseError) -> None:
         self._refusal = failure
         logger.critical("log_lost", detail=failure.detail)
         if self._lost is not None:
             self._lost(failure.detail)
-        raise asyncio.CancelledError
 
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
@@ -274,10 +305,8 @@ class KeeperStore(WrappedStore):
             try:
                 self._lease_until = began + await self.log.renew()
             except OwnershipLost as failure:
-                self._refusal = failure
                 self._open_group.fail(failure)
-                if self._lost is not None:
-                    self._lost(failure.detail)
+                self._tell_lost(failure)
                 return
             except TickwiseError as failure:
                 logger.warning("lease_not_renewed", detail=failure.detail)
@@ -299,6 +328,8 @@ class KeeperStore(WrappedStore):
         async with self._keeping:
             position, before = self.position, self._since_bytes
             await self.log.keep_checkpoint(position, self._parts())
+            if self._projection is not None:
+                self._projection.kept(position)
             await self.log.drop(position + 1)
             self.checkpoints += 1
             self._since_bytes -= before
@@ -326,4 +357,7 @@ class KeeperStore(WrappedStore):
         # What the rows show must be in the log before they count.
         await self._settled()
         self._checkpoint_bytes = size
-        yield last_part(self.position)
+        until = self.position
+        if self._projection is not None:
+            await self._projection.reached(until)
+        yield last_part(until)

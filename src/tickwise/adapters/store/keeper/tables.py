@@ -110,11 +110,16 @@ class RecordKind:
     images: Mapping[str, FieldImage] | None = None
     key: str | None = None
     """The field that is its key, for the records that are changed most: the others are looked up."""
+    whole_with: frozenset[str] = frozenset()
+    """Fields with which the image is a whole one: a readable row has another key then."""
 
 
 RECORDS: Final[Mapping[type, RecordKind]] = {
     JobRecord: RecordKind(
-        frozenset({"runs", "ended"}), {"timer": FieldImage(TimerImage | None, TimerImage.of)}, key="job_id"
+        frozenset({"runs", "ended"}),
+        {"timer": FieldImage(TimerImage | None, TimerImage.of)},
+        key="job_id",
+        whole_with=frozenset({"namespace"}),
     ),
     RunRecord: RecordKind(images={"job": FieldImage(UUID, attrgetter("job_id"))}, key="run_id"),
     ExecutorRecord: RecordKind(frozenset({"held"}), key="number"),

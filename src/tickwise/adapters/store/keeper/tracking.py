@@ -56,7 +56,7 @@ class NotedPlace(NamedTuple):
 class Table:
     """The notes about one table."""
 
-    __slots__ = ("content", "dirty", "kind", "notes", "placed", "recorder", "records")
+    __slots__ = ("content", "dirty", "kind", "notes", "placed", "recorder", "records", "whole_with")
 
     def __init__(self, kind: TableKind, dirty: list[Table], recorder: EffectRecorder) -> None:
         self.kind = kind
@@ -65,6 +65,7 @@ class Table:
         self.recorder = recorder
         self.records = kind.value in RECORDS
         self.placed = not self.records or RECORDS[kind.value].key is None
+        self.whole_with = RECORDS[kind.value].whole_with if self.records else frozenset()
         self.content: dict[Any, Any] = {}
 
     def note(self, key: Any, how: int) -> None:
@@ -101,10 +102,11 @@ class Table:
             if value is _MISSING:
                 if how == GONE:
                     yield Change(self.kind, GONE, key, None)
-            elif isinstance(how, set):
+            elif isinstance(how, set) and self.whole_with.isdisjoint(how):
                 yield Change(self.kind, FIELDS, key, {each: recorder.adopted_field(value, each) for each in how})
             else:
-                yield Change(self.kind, how, key, recorder.adopted(self, key, value))
+                whole = WHOLE if isinstance(how, set) else how
+                yield Change(self.kind, whole, key, recorder.adopted(self, key, value))
 
 
 class TrackedDict(dict[K, V], Generic[K, V]):

@@ -6,10 +6,12 @@ answer must be able to rely on it in the simulation as on a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import nsmallest
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
 from tickwise.adapters.store.memory.losses import lose
@@ -24,14 +26,21 @@ from tickwise.ports.store import Check, Examined, JobAction, OperationStatus, Vi
 LATE_SECONDS: Final = 60.0
 STILL_SECONDS: Final = 300.0
 """An operation stands still that has not moved for so long."""
+_NUMBER: Final = attrgetter("int")
+"""Of an id: numbers are compared by the interpreter itself, ids by a method of Python."""
 
 
 class Checks(Duty):
     """`CheckStore` of the port."""
 
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self._walks: dict[Check, list[UUID]] = {}
+        """The subjects of walks under way, in order: sorted once, and not for each page."""
+
     async def violations(self, check: Check, *, after: UUID | None, limit: int) -> Examined:
-        subjects, judge = CHECKS[check]
-        page = nsmallest(limit, (each for each in subjects(self._state) if after is None or each > after))
+        _, judge = CHECKS[check]
+        page = self._page(check, after, limit)
         judged = [(each, judge(self._state, each)) for each in page]
         found = [
             Violation(each, detail, owner(self._state, each), self._lane(check, each))
@@ -39,6 +48,18 @@ class Checks(Duty):
             if detail is not None
         ]
         return Examined(last=page[-1] if len(page) == limit and page else None, found=found)
+
+    def _page(self, check: Check, after: UUID | None, limit: int) -> list[UUID]:
+        """The next subjects of a walk that are still there; of those that came since it began, the next one tells."""
+        subjects = CHECKS[check][0](self._state)
+        walk = self._walks.get(check)
+        if after is None or walk is None:
+            walk = self._walks[check] = sorted(subjects, key=_NUMBER)
+        begin = 0 if after is None else bisect_right(walk, after.int, key=_NUMBER)
+        page = list(islice((each for each in islice(walk, begin, None) if each in subjects), limit))
+        if len(page) < limit:
+            del self._walks[check]
+        return page
 
     def _lane(self, check: Check, subject: UUID) -> Lane | None:
         return self._state.runs[subject].lane if check is Check.CLAIMED_IN_TIME else None
@@ -87,27 +108,45 @@ def owner(state: State, subject: UUID) -> str | None:
     return state.operations[subject].row.namespace if subject in state.operations else None
 
 
-def all_runs(state: State) -> Iterable[UUID]:
+class Planned(Collection[UUID]):
+    """Runs, and jobs with a timer."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __contains__(self, subject: object) -> bool:
+        job = self._state.jobs.get(cast("UUID", subject))
+        return subject in self._state.runs or (job is not None and job.timer is not None)
+
+    def __iter__(self) -> Iterator[UUID]:
+        yield from self._state.runs
+        yield from (timer.job.job_id for timer in self._state.timers())
+
+    def __len__(self) -> int:
+        return len(self._state.runs) + len(self._state.timers())
+
+
+def all_runs(state: State) -> Collection[UUID]:
     return state.runs
 
 
-def all_jobs(state: State) -> Iterable[UUID]:
+def all_jobs(state: State) -> Collection[UUID]:
     return state.jobs
 
 
-def all_planned(state: State) -> Iterable[UUID]:
-    return {*state.runs, *(timer.job.job_id for timer in state.timers())}
+def all_planned(state: State) -> Collection[UUID]:
+    return Planned(state)
 
 
-def all_followed(state: State) -> Iterable[UUID]:
+def all_followed(state: State) -> Collection[UUID]:
     return state.completions
 
 
-def all_executors(state: State) -> Iterable[UUID]:
-    return (UUID(int=number) for number in state.executors)
+def all_executors(state: State) -> Collection[UUID]:
+    return {UUID(int=number) for number in state.executors}
 
 
-def all_operations(state: State) -> Iterable[UUID]:
+def all_operations(state: State) -> Collection[UUID]:
     return state.operations
 
 
@@ -243,7 +282,7 @@ def keep_asking(state: State, run: RunRecord) -> None:
 Judgement = Callable[[State, UUID], str | None]
 """The fault of an existing subject; None: no fault."""
 
-CHECKS: Final[Mapping[Check, tuple[Callable[[State], Iterable[UUID]], Judgement]]] = MappingProxyType(
+CHECKS: Final[Mapping[Check, tuple[Callable[[State], Collection[UUID]], Judgement]]] = MappingProxyType(
     {
         Check.ENDED_ONCE: (all_runs, ended_once),
         Check.HELD_BY_ACTIVE: (all_runs, held_by_active),

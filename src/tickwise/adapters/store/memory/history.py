@@ -186,6 +186,8 @@ class Upkeep(Duty):
 
     def _fullest(self, limit: int) -> tuple[BusyQueue, ...]:
         counts: dict[tuple[str, str], list[int]] = {}
+        if not limit:
+            return ()
         for run in self._state.runs.values():
             counts.setdefault((run.job.namespace, run.lane.queue), [0, 0])[run.state in HELD] += 1
         fullest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))

@@ -18,7 +18,7 @@ import structlog
 
 from tickwise.control.context import ControlContext
 from tickwise.control.known_roles import KnownRoles
-from tickwise.control.names import NAME_CHARACTERS_MAX, clean_email, clean_name, looks
+from tickwise.control.names import NAME_CHARACTERS_MAX, clean_email, clean_name, complete_looks, looks
 from tickwise.control.namespaces.directory import NamespaceDirectory
 from tickwise.control.people.sso.rules import ProviderRules
 from tickwise.domain.audit import PROGRAM, AuditAction, AuditEntry, CallerKind, Source
@@ -32,7 +32,6 @@ from tickwise.ports.identity.oidc import ProviderClaims
 from tickwise.ports.identity.users import Member, NewUser, RoleStore, UserChange, UserRow, UserStore
 from tickwise.ports.signals import Topic
 
-LOOKS_AT_ONCE: Final = 500
 ATTEMPTS: Final = 3
 """Of a change that others change meanwhile: two tabs of one person sign in at once."""
 _UNFIT: Final = re.compile(r"[^\w.\- ]+")
@@ -102,8 +101,7 @@ class ProviderAccounts:
             after=shown({"name": name, "email": email, "roles": _texts(roles), "active": True}),
             detail=shown(identity_fields(identity)),
         )  # fmt: skip
-        while await self._users.complete_looks(looks, LOOKS_AT_ONCE):
-            pass  # people of an earlier release: the new name is compared with theirs, too
+        await complete_looks(self._users)
         row = await self._context.surely(lambda: self._users.add(user, audit=audit))
         logger.info("user_added_by_provider", user_id=str(row.user_id), name=name, issuer=identity.issuer)
         return row

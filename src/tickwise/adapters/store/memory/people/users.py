@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -164,11 +164,13 @@ class Users(Duty):
         self._state.audit.write(audit and by_person(audit, person.row.user_id, person.row.name))
         return person.row
 
-    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
-        people = [each for each in self._state.people.values() if each.looks is None][:limit]
-        for person in people:
-            person.looks = tuple(looks_of(person.row.name))
-        return len(people)
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
+        for user_id, own in looks.items():
+            person = self._state.people.get(user_id)
+            if person is not None and person.looks is None:
+                person.looks = tuple(own)
+        without = [each.row for each in self._state.people.values() if each.looks is None][:limit]
+        return {row.user_id: row.name for row in without}
 
     async def signed_in(self, user_id: UUID) -> None:
         person = self._state.people.get(user_id)

@@ -7,7 +7,7 @@ and the labels as JSON. Programs of the release before know no role of that name
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -155,13 +155,14 @@ class Users(Part):
             await write_audit(connection, audit and by_person(audit, row.user_id, row.name))
             return row
 
-    async def complete_looks(self, looks_of: Callable[[str], Sequence[str]], limit: int) -> int:
+    async def complete_looks(self, looks: Mapping[UUID, Sequence[str]], limit: int) -> Mapping[UUID, str]:
         """See the port."""
+        found = [(user_id, [*own]) for user_id, own in looks.items()]
         async with self._links.pooled(writes=True) as connection:
+            if found:
+                await connection.executemany(statement("user_put_looks"), found)
             rows = await connection.fetch(statement("users_without_looks"), limit)
-            found = [(row["user_id"], [*looks_of(row["name"])]) for row in rows]
-            await connection.executemany(statement("user_put_looks"), found)
-        return len(rows)
+        return {row["user_id"]: row["name"] for row in rows}
 
     async def signed_in(self, user_id: UUID) -> None:
         """See the port."""

@@ -1,0 +1,220 @@
+"""K2: a stream of immediate jobs on Cassandra, through `tickwise keeper`, and takeovers of its shard.
+
+    python -m bench.stores.keepers [--seconds N] [--live N] [--nodes 1|3]
+
+    this client ──► keeper ──► node(s)          a scheduler and an executor beside them, functions that do nothing
+
+Starts node(s) of its own from Maven's jars, a Redis, and the product's processes; all share this machine's cores, so
+trust the ratios. Prints runs a second from submit to end, and the processor time a run of each process; then how soon a
+job starts on a system without load; then how long a shard with so many live runs answers nobody after its owner was
+killed, frozen, and told to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from bench.cases.immediate import paced
+from bench.figures import percentile
+from bench.harness import Rig
+from bench.ports import free_port, until_open
+from bench.usage import cpu_seconds, resident_megabytes
+from bench.work import jobs
+from tests.services.cassandra import cluster
+from tests.services.redis import Redis
+from tests.support.cassandras import keyspace
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import read_address
+from tickwise.adapters.store.cassandra.client import CassandraStore
+from tickwise.domain.errors import TickwiseError
+from tickwise.ports.store import RunQuery, Store
+from tickwise.wiring.cassandra.keyspace import cassandra_store
+from tickwise.wiring.startup_wait import StartupWait
+
+CLOCK: Final = SystemClock()
+BATCH: Final = 500
+CLIENTS: Final = 4
+BACKLOG: Final = 10_000
+"""Runs under way at most."""
+WARM_SECONDS: Final = 5.0
+STARTS_A_SECOND: Final = 50
+STARTS_SECONDS: Final = 4.0
+PAUSE_SECONDS: Final = 0.2
+
+
+async def unfinished(store: Store) -> int:
+    """Runs that wait or are held."""
+    found = await store.upkeep.stats()
+    return found.queued + found.held + found.retrying
+
+
+async def drained(store: Store) -> None:
+    """Wait until all has ended."""
+    while await unfinished(store):
+        await CLOCK.sleep(PAUSE_SECONDS)
+
+
+async def stream(rig: Rig, store: Store, pids: dict[str, list[int]], seconds: float) -> str:
+    """Runs a second over so many seconds, and the processor time a run."""
+    sent, left, flows = 0, 0, True
+
+    async def look() -> None:
+        nonlocal left
+        while flows:
+            left = await unfinished(store)
+            await CLOCK.sleep(PAUSE_SECONDS)
+
+    async def feed() -> None:
+        nonlocal sent, left
+        while flows:
+            await store.jobs.add(jobs(rig, BATCH))
+            sent += BATCH
+            left += BATCH
+            while flows and left > BACKLOG:
+                await CLOCK.sleep(PAUSE_SECONDS)
+
+    feeding = [asyncio.create_task(each) for each in (look(), *(feed() for _ in range(CLIENTS)))]
+    await CLOCK.sleep(WARM_SECONDS)
+
+    async def reading() -> tuple[int, float, dict[str, float]]:
+        ended = sent - await unfinished(store)
+        used = {name: sum(map(cpu_seconds, each)) for name, each in pids.items()}
+        return ended, time.perf_counter(), used | {"client": time.process_time()}
+
+    before = await reading()
+    await CLOCK.sleep(seconds)
+    after = await reading()
+    flows = False
+    await asyncio.gather(*feeding)
+    await drained(store)
+    ended = after[0] - before[0]
+    cost = {name: 1e6 * (after[2][name] - before[2][name]) / ended for name in after[2]}
+    return (
+        f"{ended / (after[1] - before[1]):,.0f} runs/s from submit to end; CPU a run: "
+        f"{', '.join(f'{name} {each:.0f} us' for name, each in cost.items())}; keeper "
+        f"{resident_megabytes(pids['keeper'][0]):.0f} MB after {sent:,} runs"
+    )
+
+
+async def starts(rig: Rig, store: Store) -> str:
+    """From before the request to the API to the start."""
+    port = free_port()
+    async with rig.role("api", "--port", str(port)):
+        await until_open(port)
+        sent = await paced(port, rate=STARTS_A_SECOND, seconds=STARTS_SECONDS)
+        await drained(store)
+    found = await store.searches.runs(RunQuery(namespace="default", limit=len(sent)))
+    taken = [
+        1e3 * (row.started_at - sent[str(row.job_id)])
+        for row in found
+        if row.started_at is not None and str(row.job_id) in sent
+    ]
+    return (
+        f"request to start, {len(taken)} jobs: p50 {percentile(sorted(taken), 0.5):.1f} ms, "
+        f"p99 {percentile(sorted(taken), 0.99):.1f} ms"
+    )
+
+
+class Keepers:
+    """Two keepers, of which one owns the shard."""
+
+    def __init__(self, rig: Rig, stack: AsyncExitStack) -> None:
+        self._rig, self._stack = rig, stack
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    async def one_more(self) -> None:
+        """Start a further one."""
+        self.processes.append(await self._stack.enter_async_context(self._rig.role("keeper")))
+
+    async def answered_after(self, store: CassandraStore, number: signal.Signals) -> float:
+        """Send a signal to the owner, the first one; how long after it another one answered."""
+        owner, before = self.processes.pop(0), store.served_at
+        owner.send_signal(number)
+        begun = time.perf_counter()
+        while store.served_at in ("", before):
+            with contextlib.suppress(TickwiseError):
+                await store.upkeep.stats()
+            await CLOCK.sleep(0.01)
+        seconds = time.perf_counter() - begun
+        owner.kill()
+        return seconds
+
+
+async def takeovers(rig: Rig, store: CassandraStore, keepers: Keepers, live: int) -> AsyncIterator[str]:
+    """With so many runs that wait for an hour from now."""
+    due = CLOCK.now() + 3_600.0
+    for begin in range(0, live, BATCH):
+        await store.jobs.add(jobs(rig, min(BATCH, live - begin), due=[due] * BATCH))
+    for what, number in (
+        ("killed", signal.SIGKILL), ("frozen", signal.SIGSTOP), ("told to end", signal.SIGTERM),
+    ):  # fmt: skip
+        await keepers.one_more()
+        await CLOCK.sleep(3.0)
+        seconds = await keepers.answered_after(store, number)
+        yield f"owner {what}, {live:,} live runs: {seconds:.2f} s to the next answer"
+
+
+async def measure(nodes: int, seconds: float, live: int) -> None:
+    """All of it."""
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(cluster(nodes))
+        redis = await stack.enter_async_context(Redis())
+        hosts = ",".join(node.address for node in running)
+        url = await stack.enter_async_context(keyspace(f"cassandra://{hosts}"))
+        folder = Path(os.environ.get("KEPT") or stack.enter_context(tempfile.TemporaryDirectory()))
+        rig = SignalledRig(url, folder, full=False)
+        rig.signals_url = redis.url
+        keepers = Keepers(rig, stack)
+        await keepers.one_more()
+        store = CassandraStore(read_address(url), CLOCK, patience_seconds=60.0)
+        stack.push_async_callback(store.close)
+        await StartupWait(asyncio.Event()).until("store", store.open)
+        opened = cassandra_store(url, CLOCK)
+        await opened.open()
+        stack.push_async_callback(opened.close)
+        roles = [await stack.enter_async_context(rig.role(name)) for name in ("scheduler", "executor")]
+        pids = {"keeper": [keepers.processes[0].pid], "node": [node.pid for node in running]}
+        pids |= {name: [role.pid] for name, role in zip(("scheduler", "executor"), roles, strict=True)}
+        while not (await opened.upkeep.stats()).executors:
+            await CLOCK.sleep(PAUSE_SECONDS)
+        print(f"{nodes} node{'s'[: nodes - 1]}, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        print(await stream(rig, opened, pids, seconds), flush=True)
+        print(await starts(rig, opened), flush=True)
+        async for line in takeovers(rig, store, keepers, live):
+            print(line, flush=True)
+
+
+class SignalledRig(Rig):
+    """Roles that call each other through a Redis."""
+
+    signals_url = ""
+
+    def environment(self, **settings: object) -> dict[str, str]:
+        """See `Rig`."""
+        told = {"TICKWISE_SIGNALS_URL": self.signals_url, "TICKWISE_LOG_LEVEL": "info"}
+        return super().environment(**settings) | told
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m bench.stores.keepers", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of the stream")
+    parser.add_argument("--live", type=int, default=100_000, help="runs that wait at a takeover")
+    parser.add_argument("--nodes", type=int, default=1, choices=[1, 3])
+    asked = parser.parse_args()
+    asyncio.run(measure(asked.nodes, asked.seconds, asked.live))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""The readable tables of keepers in Cassandra.
+
+tables      makes them, and makes them anew: a generation each
+writing     `CassandraTables`, the port `ReadableTables`
+listings    runs of a job, attempts and audit entries, as the store's port gives them
+"""

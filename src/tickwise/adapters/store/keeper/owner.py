@@ -1,0 +1,123 @@
+"""`ShardOwner`: one shard in a keeper's process.
+
+    wait for the shard ──► own it, build its state ──► serve it ──► lost, or told to end ──► give it back
+            ▲                                                          │
+            └──────────────────────────────────────────────────────────┘
+
+A second process that waits takes over by itself: at once if the first gave the shard back or is gone, and after the
+lease if it is frozen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+import structlog
+
+from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.projection import Projection
+from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.adapters.store.keeper.wire.pinning import Endpoint
+from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.domain.errors import Unavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Store
+
+AGAIN_SECONDS: Final = 1.0
+"""Between two tries to own a shard while its log cannot be reached."""
+
+logger = structlog.get_logger("tickwise.keeper")
+
+
+class ShardOwner:
+    """Run it as a task; it ends when `stop` is set, or with `Misconfigured`."""
+
+    def __init__(
+        self,
+        shard: int,
+        make_log: Callable[[], Awaitable[tuple[EffectLog, Clock]]],
+        clock: Clock,
+        server: KeeperServer,
+        endpoint: Endpoint,
+        *,
+        near_seconds: float,
+        projection: Projection | None = None,
+    ) -> None:
+        """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by; it may raise
+        `StoreUnavailable`. `clock` is this machine's."""
+        self.shard = shard
+        self.state = "it waits for the shard"
+        """Its work just now, for people."""
+        self.store: KeeperStore | None = None
+        """While it owns the shard."""
+        self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint
+        self._near_seconds, self._projection = near_seconds, projection
+
+    async def check(self) -> None:
+        """Raise `Unavailable` if it owns the shard and cannot answer for it. One that waits for the shard is well."""
+        if self.store is not None:
+            await self.store.now()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Own the shard whenever nobody else does, until `stop`."""
+        while not stop.is_set():
+            try:
+                log, clock = await self._make_log()
+            except Unavailable as failure:
+                await self._again(failure, stop)
+                continue
+            lost = asyncio.Event()
+            store = KeeperStore(
+                log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
+                projection=self._projection, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
+            )  # fmt: skip
+            try:
+                if await self._opened(store, stop):
+                    self.store, self.state = store, f"it owns shard {self.shard}"
+                    self._server.serve(self.shard, cast("Store", store))
+                    await _first(lost.wait(), stop.wait())
+            finally:
+                self.store, self.state = None, "it waits for the shard"
+                await self._server.withdraw(self.shard)
+                await _given_back(store)
+
+    async def _opened(self, store: KeeperStore, stop: asyncio.Event) -> bool:
+        """Wait until the shard is ours. False: it could not be opened, or the end came before."""
+        opening = asyncio.ensure_future(store.open())
+        try:
+            await _first(asyncio.shield(opening), stop.wait())
+            if not opening.done():
+                return False
+            opening.result()
+        except Unavailable as failure:
+            await self._again(failure, stop)
+            return False
+        finally:
+            opening.cancel()
+        return True
+
+    async def _again(self, failure: Unavailable, stop: asyncio.Event) -> None:
+        self.state = f"it waits for the log of shard {self.shard}: {failure.detail}"
+        logger.warning("shard_not_opened", shard=self.shard, detail=failure.detail)
+        await _first(self._clock.sleep(AGAIN_SECONDS), stop.wait())
+
+
+async def _given_back(store: KeeperStore) -> None:
+    try:
+        await store.close()
+    except Unavailable as failure:
+        # The next owner waits for the lease.
+        logger.warning("shard_not_given_back", detail=failure.detail)
+
+
+async def _first(*given: Awaitable[object]) -> None:
+    """Return when one of them is done or has failed; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in given]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

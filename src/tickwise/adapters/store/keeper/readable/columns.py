@@ -1,0 +1,236 @@
+"""The columns of a row, out of the image of a record or of what stays on record.
+
+A column is None where the record has nothing to say. Times are in ms. A text of more than `TEXT_CHARACTERS` is cut: a
+node takes no mutation above 16 MiB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tickwise.adapters.store.keeper.tables import TimerImage
+from tickwise.adapters.store.memory.records import EndedRun
+from tickwise.domain.lifecycle import CancelKind
+from tickwise.domain.model import Lane, Trigger
+from tickwise.domain.rules.requests import StopRequest
+from tickwise.ports.audit import AuditRow
+from tickwise.ports.store import AttemptRow, CancelRow, JobAction
+
+TEXT_CHARACTERS: Final = 1 << 20
+
+Columns = dict[str, Any]
+
+
+def millis(seconds: float | None) -> int | None:
+    """A time in ms; None for one that never comes."""
+    return None if seconds is None or not math.isfinite(seconds) else math.floor(seconds * 1_000)
+
+
+def text(value: str | None) -> str | None:
+    """A text that fits into a row."""
+    return value if value is None or len(value) <= TEXT_CHARACTERS else value[:TEXT_CHARACTERS]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _trigger(number: int) -> str:
+    try:
+        return Trigger(number).name
+    except ValueError:  # of a later release
+        return str(number)
+
+
+def _job_state(standing: JobAction | None) -> str:
+    return {None: "ACTIVE", JobAction.PAUSE: "PAUSED", JobAction.CANCEL: "CANCELLED"}.get(standing, str(standing))
+
+
+# ----------------------------------------------------------------------------------------------- jobs
+
+
+_JOB_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "name": ("name", _same),
+    "key": ("job_key", _same),
+    "standing": ("state", _job_state),
+    "schedule_type": ("schedule_type", _same),
+    "task_kind": ("task_kind", _same),
+    "owner": ("owner", _same),
+    "definition": ("definition", text),
+    "recurring": ("recurring", _same),
+    "version": ("version", _same),
+    "created_at": ("created_at", millis),
+    "created_by": ("created_by", _same),
+    "updated_at": ("updated_at", millis),
+    "paused_at": ("paused_at", millis),
+    "pause_until": ("pause_until", millis),
+    "pause_reason": ("pause_reason", text),
+    "paused_by": ("paused_by", _same),
+}
+_JOB_DEFAULTS: Final[Mapping[str, Any]] = {"standing": None, "version": 1}
+
+
+def job_columns(fields: Mapping[str, Any], *, whole: bool) -> Columns:
+    """Of the fields of a job; `whole`: the fields that are left out have their defaults."""
+    if whole:
+        fields = {**dict.fromkeys(_JOB_FIELDS), "timer": None, **_JOB_DEFAULTS, **fields}
+    found: Columns = {
+        _JOB_FIELDS[name][0]: _JOB_FIELDS[name][1](value) for name, value in fields.items() if name in _JOB_FIELDS
+    }
+    if (lane := fields.get("lane")) is not None:
+        found |= _lane_columns(lane)
+    if "labels" in fields:
+        found["labels"] = dict(fields["labels"])
+    if "timer" in fields:
+        found |= _timer_columns(fields["timer"])
+    return found
+
+
+def _lane_columns(lane: Lane) -> Columns:
+    return {"queue": lane.queue, "priority": lane.priority, "requires": list(lane.requires)}
+
+
+def _timer_columns(timer: TimerImage | None) -> Columns:
+    if timer is None:
+        return {"next_due_at": None, "timer_hold": None, "fired": None}
+    pending = timer.pending
+    return {"next_due_at": millis(pending.due), "timer_hold": _name(pending.hold), "fired": pending.fired}
+
+
+# ----------------------------------------------------------------------------------------------- runs
+
+
+_RUN_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "state": ("state", str),
+    "trigger": ("trigger", _trigger),
+    "due": ("due_at", millis),
+    "nominal": ("nominal_at", millis),
+    "queued": ("queued_at", millis),
+    "ready": ("ready_at", millis),
+    "dispatched": ("dispatched_at", millis),
+    "started": ("started_at", millis),
+    "attempt": ("attempt", _same),
+    "failures": ("failures", _same),
+    "crashes": ("crashes", _same),
+    "executor": ("executor", _same),
+    "token": ("execution_token", lambda token: token or None),
+    "origin": ("origin", _same),
+    "definition": ("definition", text),
+}
+_RUN_DEFAULTS: Final[Mapping[str, Any]] = {"state": "QUEUED", "attempt": 0, "failures": 0, "crashes": 0, "token": 0}
+OF_LIVE_RUNS: Final = frozenset(
+    {
+        "ready_at", "dispatched_at", "started_at", "executor", "execution_token", "origin", "definition",
+        "cancel_asked_at", "cancel_error", "cancel_heard_at",
+    }
+)  # fmt: skip
+"""The columns that a live run may have and its record not."""
+
+
+def run_columns(fields: Mapping[str, Any], *, whole: bool) -> Columns:
+    """Of the fields of an active run; `whole`: the fields that are left out have their defaults."""
+    if whole:
+        fields = {**dict.fromkeys(_RUN_FIELDS), "request": None, **_RUN_DEFAULTS, **fields}
+    found: Columns = {}
+    for name, value in fields.items():
+        if name in _RUN_FIELDS:
+            column, convert = _RUN_FIELDS[name]
+            found[column] = None if value is None else convert(value)
+    if "request" in fields:
+        found |= _cancel_columns(fields["request"])
+    return found
+
+
+def _cancel_columns(request: StopRequest | CancelRow | None) -> Columns:
+    if request is None or (isinstance(request, StopRequest) and request.kind is CancelKind.RETURN):
+        return {"cancel_asked_at": None, "cancel_error": None, "cancel_heard_at": None}
+    return {
+        "cancel_asked_at": millis(request.asked_at),
+        "cancel_error": text(request.error),
+        "cancel_heard_at": millis(request.heard_at),
+    }
+
+
+def ended_columns(ended: EndedRun) -> Columns:
+    """Of a run that has ended: each column of `runs`."""
+    row = ended.row
+    return {
+        "state": str(row.state),
+        "trigger": _trigger(row.trigger),
+        "due_at": millis(row.due_at),
+        "nominal_at": millis(row.nominal_at),
+        "queued_at": millis(row.queued_at),
+        "ready_at": millis(row.ready_at),
+        "dispatched_at": millis(row.dispatched_at),
+        "started_at": millis(row.started_at),
+        "ended_at": millis(row.ended_at),
+        "attempt": row.attempt,
+        "failures": row.failures,
+        "crashes": row.crashes,
+        "executor": row.executor,
+        "execution_token": ended.token or None,
+        "reason": row.reason,
+        "error": text(row.error),
+        "result": text(row.result),
+        "origin": row.origin,
+        "definition": text(row.definition),
+        "occurrences": row.occurrences,
+        "until_at": millis(row.until),
+        **_cancel_columns(row.cancel),
+    }
+
+
+def attempt_columns(attempt: AttemptRow) -> Columns:
+    """Of an attempt that is on record: each column of `attempts`."""
+    return {
+        "attempt": attempt.attempt,
+        "executor": attempt.executor,
+        "state": str(attempt.state),
+        "dispatched_at": millis(attempt.dispatched_at),
+        "started_at": millis(attempt.started_at),
+        "ended_at": millis(attempt.ended_at),
+        "reason": attempt.reason,
+        "error": text(attempt.error),
+        "cpu_seconds": attempt.cpu_seconds,
+        "memory_bytes": attempt.memory_bytes,
+        "output_bytes": attempt.output_bytes,
+        "read_bytes": attempt.read_bytes,
+        "written_bytes": attempt.written_bytes,
+        "network_bytes": attempt.network_bytes,
+        "work_bytes": attempt.work_bytes,
+        "image": attempt.image,
+    }
+
+
+# ----------------------------------------------------------------------------------------------- audit
+
+
+def audit_columns(row: AuditRow) -> Columns:
+    """Of an entry of the audit log: each column of `audit`."""
+    source = row.source
+    return {
+        "at": millis(row.at),
+        "action": str(row.action),
+        "source_kind": str(source.kind),
+        "source_id": source.caller_id,
+        "source_name": source.name,
+        "source_address": source.address,
+        "request_id": source.request_id,
+        "target_kind": row.target_kind,
+        "target": row.target,
+        "targets": list(row.targets),
+        "value_before": text(row.before),
+        "value_after": text(row.after),
+        "detail": text(row.detail),
+    }
+
+
+def without_nothing(columns: Columns) -> Columns:
+    """The columns of a new row: where there is nothing to say, no cell is written."""
+    return {name: value for name, value in columns.items() if value is not None and value != [] and value != {}}

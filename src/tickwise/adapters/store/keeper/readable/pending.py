@@ -1,0 +1,123 @@
+"""Rows that are not written yet, by partition: many changes of one row become one write.
+
+    run made ──► claimed ──► ended ──► retired          one row, if all of it comes between two writes
+    timer set ──► fired                                 nothing, if nothing of the row was ever written
+
+A write has the position of the last change in it as its timestamp: the row is, as of that position, what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTable, RowWrite
+
+ROWS_A_WRITE: Final = 100
+BYTES_A_WRITE: Final = 256 << 10
+"""Of texts. Nodes take 16 MiB in one mutation."""
+
+RowKey = tuple[Any, ...]
+
+
+class PendingRow:
+    """The changes of one row."""
+
+    __slots__ = ("columns", "deleted_at", "is_new", "position")
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Any] | None = None
+        """None: there is no row, as far as is known here."""
+        self.position = 0
+        self.deleted_at: int | None = None
+        self.is_new = False
+        """True if the database never heard of the row, so its end needs no word either."""
+
+
+class PendingPartition:
+    """The changes of one partition."""
+
+    __slots__ = ("dropped_at", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[ReadableTable, RowKey], PendingRow] = {}
+        self.dropped_at: int | None = None
+
+
+class PendingRows:
+    """The changes since the last write. `horizon`: an earlier owner may have written entries up to there."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
+        self.partitions: dict[tuple[str, RowKey], PendingPartition] = {}
+        self.count = 0
+
+    def put(
+        self, table: ReadableTable, key: RowKey, position: int, columns: Mapping[str, Any], *, is_fresh: bool = False
+    ) -> PendingRow:
+        """Change columns of a row. `is_fresh`: the row was not there before this position."""
+        row = self._row(table, key)
+        if row.columns is None:
+            row.columns = {}
+            row.is_new = is_fresh and position > self.horizon and row.deleted_at is None
+        row.columns.update(columns)
+        row.position = position
+        return row
+
+    def delete(self, table: ReadableTable, key: RowKey, position: int) -> None:
+        """End a row."""
+        row = self._row(table, key)
+        if row.is_new:
+            partition = self.partitions[table.group, key[: len(table.partition)]]
+            del partition.rows[table, key]
+            self.count -= 1
+            if not partition.rows and partition.dropped_at is None:
+                del self.partitions[table.group, key[: len(table.partition)]]
+            return
+        row.columns, row.deleted_at = None, position
+
+    def drop(self, group: str, key: RowKey, position: int) -> None:
+        """End all rows of a partition."""
+        partition = self._partition(group, key)
+        self.count -= len(partition.rows)
+        partition.rows.clear()
+        partition.dropped_at = position
+
+    def is_new(self, table: ReadableTable, key: RowKey) -> bool:
+        """Tell whether the database never heard of this row."""
+        partition = self.partitions.get((table.group, key[: len(table.partition)]))
+        row = None if partition is None else partition.rows.get((table, key))
+        return row is not None and row.is_new
+
+    def writes(self) -> Iterator[tuple[Sequence[RowWrite], PartitionDrop | None]]:
+        """All of it, in writes of one partition each, none too large."""
+        for (group, key), partition in self.partitions.items():
+            dropped_at = partition.dropped_at
+            drop = None if dropped_at is None else PartitionDrop(group, key, dropped_at)
+            rows: list[RowWrite] = []
+            size = 0
+            for (table, row_key), row in partition.rows.items():
+                if row.deleted_at is not None:
+                    rows.append(RowWrite(table, row_key, row.deleted_at, None))
+                if row.columns is not None:
+                    rows.append(RowWrite(table, row_key, row.position, row.columns))
+                    size += sum(len(value) for value in row.columns.values() if type(value) is str)
+                if len(rows) >= ROWS_A_WRITE or size >= BYTES_A_WRITE:
+                    yield rows, drop
+                    rows, size, drop = [], 0, None
+            if rows or drop is not None:
+                yield rows, drop
+
+    def _partition(self, group: str, key: RowKey) -> PendingPartition:
+        partition = self.partitions.get((group, key))
+        if partition is None:
+            partition = self.partitions[group, key] = PendingPartition()
+        return partition
+
+    def _row(self, table: ReadableTable, key: RowKey) -> PendingRow:
+        partition = self._partition(table.group, key[: len(table.partition)])
+        row = partition.rows.get((table, key))
+        if row is None:
+            row = partition.rows[table, key] = PendingRow()
+            self.count += 1
+        return row

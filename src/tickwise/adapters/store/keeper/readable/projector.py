@@ -1,0 +1,322 @@
+"""`TableProjector`: follows the log of a shard and writes readable rows behind its commits.
+
+    checkpoint ──► shadow ─┐                             tables are new: its rows are written as well
+    entries ───────────────┴──► pending ──4 times a second──► batches by partition, a few at once ──► the place
+
+The place is kept after all rows up to it are stored. Whoever begins there again writes the same rows with the same
+timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
+
+When the database is slow, rows of many changes become one; beyond `PENDING_ROWS` no more entries are read, and beyond
+`BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing waits:
+the tables are made anew from checkpoint and log once they are there (`tickwise db upgrade`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from tickwise.adapters.store.keeper.images import Reader
+from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.readable.pending import PendingRows
+from tickwise.adapters.store.keeper.readable.shadow import PROJECTED, Shadow
+from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTables, RowWrite, TablesPlace
+from tickwise.adapters.store.keeper.readable.tail import LogTail
+from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
+from tickwise.ports.clock import Clock
+
+FLUSH_SECONDS: Final = 0.25
+"""Between two writes: short runs become one row, and nobody reads rows that are older."""
+PENDING_ROWS: Final = 20_000
+"""Some 20 MB."""
+BEHIND_BYTES: Final = 64 << 20
+"""Of entries: about 2 s of replay."""
+WRITES_AT_ONCE: Final = 16
+"""One node of two cores took no more rows a second with 64."""
+LOOK_SECONDS: Final = 5.0
+"""Between two looks whether the tables are still the same ones."""
+RETRY_SECONDS: Final = 0.5
+MISSING_SECONDS: Final = 5.0
+TURN_ENTRIES: Final = 64
+"""After so many entries the event loop has its turn: a replay must not hold up commits."""
+CLOSE_SECONDS: Final = 5.0
+"""For how long the end waits for what is not written yet. The next owner writes the rest."""
+
+logger = structlog.get_logger("tickwise.store")
+
+
+class TablesRenewedError(Exception):
+    """All tables were made anew, and are empty."""
+
+
+Writes = Iterator[tuple[Sequence[RowWrite], PartitionDrop | None]]
+
+
+class TableProjector:
+    """The port `Projection` into readable tables."""
+
+    def __init__(self, tables: ReadableTables, clock: Clock, *, shard: int) -> None:
+        self._tables, self._clock, self._shard = tables, clock, shard
+        self._log: EffectLog | None = None
+        self._tail: LogTail | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._checkpoint = 0
+        self._wanted = 0
+        """The highest position that somebody waits for."""
+        self._moved = asyncio.Condition()
+        self._hurries = False
+        self._is_suspended = True
+        """Nobody waits for tables that are not there: they will be made anew."""
+        self._looked = 0.0
+        self._read = 0
+        """The position of the last entry whose rows are pending or written."""
+        self._work, self._drained = asyncio.Event(), asyncio.Event()
+        self.position = 0
+        """Up to there all is in the tables, for good."""
+        self.generation = 0
+        self.rows = self.refused = self.rebuilds = 0
+        """Rows that were written, those that the database did not take, and how often all was written anew."""
+
+    # ------------------------------------------------------------------------------------------- for the keeper
+
+    async def follow(self, log: EffectLog, *, checkpoint: int, last: int) -> None:
+        """See the port."""
+        await self._stop()
+        self._log, self._tail, self._checkpoint = log, LogTail(log, last), checkpoint
+        # Until its place is known: a checkpoint that counted meanwhile might hide what is not projected.
+        self._is_suspended, self._hurries, self.position = False, False, 0
+        self._task = asyncio.create_task(self._run())
+
+    def put(self, position: int, body: bytes) -> None:
+        """See the port."""
+        if self._tail is not None:
+            self._tail.put(position, body)
+
+    async def room(self) -> None:
+        """See the port."""
+        if self._tail is not None and self._tail.behind_bytes > BEHIND_BYTES:
+            await self._until(lambda: self._tail is None or self._tail.behind_bytes <= BEHIND_BYTES)
+
+    async def reached(self, position: int) -> None:
+        """See the port."""
+        self._wanted = max(self._wanted, position)
+        self._work.set()
+        await self._until(lambda: self.position >= position)
+
+    def kept(self, checkpoint: int) -> None:
+        """See the port."""
+        self._checkpoint = checkpoint
+
+    async def close(self) -> None:
+        """See the port."""
+        if self._task is not None and self._tail is not None and not self._is_suspended:
+            self._hurries = True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self.reached(self._tail.last)
+        await self._stop()
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: self._is_suspended or self._task is None or is_so())
+
+    async def _stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()
+
+    # ------------------------------------------------------------------------------------------- its life
+
+    async def _run(self) -> None:
+        while True:
+            pause = RETRY_SECONDS
+            try:
+                await self._follow()
+            except TablesRenewedError:
+                logger.warning("tables_made_anew", shard=self._shard)
+            except Misconfigured as failure:
+                if not self._is_suspended:
+                    logger.error("tables_missing", shard=self._shard, detail=failure.detail)
+                pause = await self._suspend()
+            except TickwiseError as failure:
+                # A checkpoint that went while it was read, or a database that is away: begin again.
+                logger.warning("tables_not_followed", shard=self._shard, detail=failure.detail)
+            except Exception:
+                # A fault of this program must not stand in the way of the shard.
+                logger.exception("tables_not_followed", shard=self._shard)
+                pause = await self._suspend()
+            await self._clock.sleep(pause)
+
+    async def _suspend(self) -> float:
+        """Nobody waits any more; for how long to wait before the next try."""
+        self._is_suspended = True
+        await self._tell()
+        return MISSING_SECONDS
+
+    async def _follow(self) -> None:
+        """Follow the log from the newest checkpoint on; it never returns."""
+        assert self._tail is not None
+        place = await self._tables.place()
+        self.generation, self.position, self._looked = place.generation, place.position or 0, self._clock.monotonic()
+        self._is_suspended = False
+        horizon, is_new = self._tail.last, place.position is None
+        while True:
+            shadow, reader, self._read = Shadow(self._shard), Reader(), self._checkpoint
+            shadow.pending = PendingRows(horizon) if is_new else None
+            until = await self._take_checkpoint(shadow, reader)
+            if is_new or until <= self.position:
+                break
+            # It counted while these tables were away: nothing tells what went before it.
+            logger.warning("tables_behind_checkpoint", shard=self._shard, position=self.position, checkpoint=until)
+            is_new = True
+        self.rebuilds += is_new
+        reading = asyncio.create_task(self._take_entries(shadow, reader, horizon))
+        writing = asyncio.create_task(self._write_behind(shadow, horizon))
+        try:
+            done, _ = await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            await end_all(reading, writing)
+
+    async def _take_checkpoint(self, shadow: Shadow, reader: Reader) -> int:
+        """Read the newest checkpoint; the position that none of its rows is newer than."""
+        assert self._log is not None
+        position, until, is_first = self._read, 0, True
+        if not position:
+            return 0
+        async for part in self._log.checkpoint(position):
+            if is_first:
+                reader.entry(part)
+                is_first = False
+                continue
+            found = reader.part(part)
+            if isinstance(found, int):
+                until = found
+            elif found[0] is not None and found[0].table.path in PROJECTED:
+                shadow.take_rows(found[0].table.path, dict(found[1]), position)
+            pending = shadow.pending
+            if pending is not None and pending.count >= PENDING_ROWS:
+                shadow.pending = PendingRows(pending.horizon)
+                await self._write(pending)
+            await self._clock.sleep(0.0)
+        return until
+
+    async def _take_entries(self, shadow: Shadow, reader: Reader, horizon: int) -> None:
+        """Turn entry after entry into pending rows. Those up to the place are in the tables; the shadow needs them."""
+        assert self._tail is not None
+        tail, done = self._tail, self.position
+        while True:
+            tail.came.clear()
+            async for entry in tail.read(self._read):
+                if shadow.pending is None and entry.position > done:
+                    shadow.pending = PendingRows(horizon)
+                shadow.take_entry(reader, reader.entry(entry.body), entry.position)
+                self._read = entry.position
+                self._work.set()
+                while shadow.pending is not None and shadow.pending.count >= PENDING_ROWS:
+                    self._drained.clear()
+                    await self._drained.wait()
+                if entry.position % TURN_ENTRIES == 0:
+                    await self._clock.sleep(0.0)
+            await tail.came.wait()
+
+    async def _write_behind(self, shadow: Shadow, horizon: int) -> None:
+        """Write what is pending, again and again."""
+        clock = self._clock
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._work.wait()
+            self._work.clear()
+            began, position = clock.monotonic(), self._read
+            pending = shadow.pending
+            if pending is not None and pending.partitions:
+                shadow.pending = PendingRows(horizon)
+                self._drained.set()
+                await self._write(pending)
+                await self._keep_place(position)
+            elif position > self.position and (self._wanted > self.position or began - self._looked >= LOOK_SECONDS):
+                await self._keep_place(position)
+            if began - self._looked >= LOOK_SECONDS:
+                await self._look()
+            if not self._hurries:
+                await clock.sleep(max(0.0, FLUSH_SECONDS - (clock.monotonic() - began)))
+
+    async def _keep_place(self, position: int) -> None:
+        """All rows up to this entry are stored."""
+        assert self._tail is not None
+        if position <= self.position:
+            return
+        await self._patiently(lambda: self._tables.keep_place(TablesPlace(self.generation, position)))
+        self.position = position
+        self._tail.done(position)
+        await self._tell()
+
+    async def _look(self) -> None:
+        """Look whether the tables are still those that were written to."""
+        self._looked = self._clock.monotonic()
+        with contextlib.suppress(Unavailable):
+            place = await self._tables.place()
+            if place.generation != self.generation or (place.position is None and self.position):
+                raise TablesRenewedError
+
+    # ------------------------------------------------------------------------------------------- writing
+
+    async def _write(self, pending: PendingRows) -> None:
+        """Store all rows: a few partitions at once, each write until it is there."""
+        writes = pending.writes()
+        workers = [asyncio.create_task(self._write_some(writes)) for _ in range(WRITES_AT_ONCE)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            await end_all(*workers)
+
+    async def _write_some(self, writes: Writes) -> None:
+        for rows, drop in writes:
+            await self._store(rows, drop)
+            self.rows += len(rows)
+
+    async def _store(self, rows: Sequence[RowWrite], drop: PartitionDrop | None) -> None:
+        try:
+            await self._patiently(lambda: self._tables.write(rows, drop))
+        except Bug as failure:
+            if len(rows) > 1 or (rows and drop is not None):
+                # One row that can never be taken must not keep the others back, nor all that comes after it.
+                if drop is not None:
+                    await self._store((), drop)
+                for row in rows:
+                    await self._store((row,), None)
+                return
+            self.refused += 1
+            key = [f"{row.table.name} {row.key}" for row in rows]
+            logger.error("row_refused", shard=self._shard, row=key, detail=failure.detail)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Ask until the database answers."""
+        pause = RETRY_SECONDS / 8
+        while True:
+            try:
+                await ask()
+                return
+            except Unavailable:
+                await self._clock.sleep(pause * (0.5 + self._clock.chance()))
+                pause = min(RETRY_SECONDS * 4, 2 * pause)
+
+
+async def end_all(*tasks: asyncio.Task[None]) -> None:
+    """Cancel them, and wait until they have ended."""
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,180 @@
+"""`KeeperLink`: one connection of a client to the owner of a shard.
+
+    connect ──► compare the certificate ──► hello ──► call, call, …  ──► its end: calls without an answer are in doubt
+
+A keeper that says nothing for `SILENT_SECONDS` while it is asked is given up: another one may have the shard by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from tickwise import __version__
+from tickwise.adapters.store.keeper.wire.forms import Refusal, encoded, error_of, handovers, reader
+from tickwise.adapters.store.keeper.wire.frames import (
+    FRAME_MAX_BYTES,
+    NOTICE,
+    REQUEST,
+    RESPONSE,
+    FrameProtocol,
+    read_response,
+)
+from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
+from tickwise.adapters.store.keeper.wire.pinning import Endpoint, check_pinned, client_context
+from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Unauthenticated
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Handover
+
+CONNECT_SECONDS: Final = 3.0
+SILENT_SECONDS: Final = 4.0
+"""More than a keeper computes at a stretch; less than its lease and a takeover."""
+LOOK_SECONDS: Final = 1.0
+
+_refusals: Final = reader(Refusal | None)
+_welcome: Final = reader(Welcome)
+_result: Final = reader(tuple[msgspec.Raw, msgspec.Raw])
+_context: Final = client_context()
+
+
+class KeeperLink(FrameProtocol):
+    """Made by `connect`."""
+
+    def __init__(self, endpoint: Endpoint, clock: Clock, tell: Callable[[Handover], None]) -> None:
+        super().__init__()
+        self.endpoint = endpoint
+        self.welcome = Welcome("", "")
+        self.has_ended = False
+        self.is_left = False
+        """The shard is elsewhere: no call begins here any more."""
+        self.frame_max_bytes = FRAME_MAX_BYTES
+        self._clock = clock
+        self._tell = tell
+        self._numbers = 0
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self._room = asyncio.Semaphore(CALLS_MOST)
+        self._heard_at = clock.monotonic()
+        self._watch: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def connect(
+        cls, endpoint: Endpoint, *, key: str, shard: int, clock: Clock, tell: Callable[[Handover], None]
+    ) -> KeeperLink:
+        """Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
+        key."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                transport, link = await loop.create_connection(
+                    lambda: cls(endpoint, clock, tell), endpoint.host, endpoint.port, ssl=_context
+                )
+        except (OSError, TimeoutError) as failure:
+            why = str(failure) or type(failure).__name__
+            raise StoreUnavailable(
+                f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}"
+            ) from None
+        try:
+            check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__)))
+            link.welcome = _welcome(answer)
+        except Unauthenticated as refused:
+            transport.abort()
+            raise Misconfigured(
+                f"the keeper at {endpoint.address} lets this process not in: {refused.detail}"
+            ) from None
+        except (InDoubt, TimeoutError, msgspec.DecodeError):
+            transport.abort()
+            raise StoreUnavailable(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None
+        except BaseException:
+            transport.abort()
+            raise
+        return link
+
+    @property
+    def is_open(self) -> bool:
+        """True while calls can begin here."""
+        return not (self.is_left or self.has_ended)
+
+    async def call(self, name: str, body: bytes) -> msgspec.Raw:
+        """Make a call; the bytes of its answer. Raises what the store raises, `InDoubt` if the link broke before the
+        answer came, and `StoreUnavailable` if it had broken before the call was sent."""
+        async with self._room:
+            answer, heard = _result(await self.ask(name, body))
+        self._hand_over(heard)
+        found: msgspec.Raw = answer
+        return found
+
+    async def ask(self, name: str, body: bytes) -> msgspec.Raw:
+        """Send one request; the bytes of the result. Raises as `call` does."""
+        if self.is_left or self.has_ended or self.transport is None or self.transport.is_closing():
+            raise StoreUnavailable(f"the link to the keeper at {self.endpoint.address} has ended")
+        self._numbers += 1
+        number = self._numbers
+        self.send(encoded((REQUEST, number, name, msgspec.Raw(body))))
+        if not self._waiting:
+            self._heard_at = self._clock.monotonic()
+        waiting: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+        try:
+            return await waiting
+        finally:
+            self._waiting.pop(number, None)
+            self._end_if_left()
+
+    def leave(self) -> None:
+        """Begin no call here any more; the last answer ends the connection."""
+        self.is_left = True
+        self._end_if_left()
+
+    def _end_if_left(self) -> None:
+        if self.is_left and not self._waiting:
+            self.end()
+
+    def heard(self, body: bytes) -> None:
+        self._heard_at = self._clock.monotonic()
+        response = read_response(body)
+        if response.kind == NOTICE:
+            if response.number == ELSEWHERE:
+                self.leave()
+            return
+        if response.kind != RESPONSE or isinstance(response.number, str):
+            raise msgspec.ValidationError("a client asks, and is asked nothing")
+        waiting = self._waiting.get(response.number)
+        refused = _refusals(response.error)
+        if refused is not None:
+            self._hand_over(_result(response.result)[1])
+        if waiting is None or waiting.done():
+            return  # of the watch, or its caller went away
+        if refused is None:
+            waiting.set_result(response.result)
+        else:
+            waiting.set_exception(error_of(refused))
+
+    def _hand_over(self, raw: Any) -> None:
+        for each in handovers(raw):
+            self._tell(each)
+
+    def _look(self) -> None:
+        """While calls wait: does the keeper still answer?"""
+        self._watch = None
+        if self.transport is None or not self._waiting:
+            return
+        if self._clock.monotonic() - self._heard_at > SILENT_SECONDS:
+            self.abort()
+            return
+        self.send(encoded((REQUEST, 0, ALIVE, None)))
+        self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def lost(self) -> None:
+        self.has_ended = True
+        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came")
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(failure)
+                waiting.exception()

@@ -1,0 +1,28 @@
+"""The settings of `tickwise keeper`. `Settings` has them as its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tickwise.config.facts import declared_field
+
+
+def _setting(default: Any, meaning: str, **facts: Any) -> Any:
+    """A field of `KeeperSettings`. Any, because the field's own annotation says what it holds."""
+    return declared_field(default, meaning, **facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeeperSettings:
+    """The place where a keeper serves a Cassandra keyspace to the other roles."""
+
+    keeper_host: str | None = _setting(
+        None,
+        "The address that `tickwise keeper` listens on and publishes in the keyspace: one of this machine that all "
+        "roles reach. Unset: that from which this machine reaches Cassandra.",
+        option="--host",
+    )
+    keeper_port: int = _setting(
+        0, "The port of `tickwise keeper`; 0 takes a free one.", least=0, most=65_535, option="--port"
+    )

@@ -1,0 +1,114 @@
+"""`tickwise keeper`: a process that owns the shards of a keyspace, and serves them to all roles.
+
+keyspace ──► certificate, port, endpoint ──► for each shard: wait, own, serve, give back
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Final
+
+import structlog
+
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import CassandraAddress
+from tickwise.adapters.store.cassandra.client import FIRST_SHARD
+from tickwise.adapters.store.cassandra.log import CassandraLog, endpoint_is_gone
+from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
+from tickwise.adapters.store.cassandra.schema import opened_keyspace
+from tickwise.adapters.store.cassandra.time import ClusterClock, ClusterTime
+from tickwise.adapters.store.keeper.owner import ShardOwner
+from tickwise.adapters.store.keeper.readable.projector import TableProjector
+from tickwise.adapters.store.keeper.wire.pinning import make_certificate
+from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.config import Settings
+from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.observability.tasks import end_tasks
+from tickwise.wiring.cassandra.keyspace import keyspace_of
+from tickwise.wiring.startup_wait import StartupWait
+
+MEASURE_SECONDS: Final = 30.0
+"""Between two looks at the clocks of the nodes: those of machines drift apart by some 3 ms in that time at most."""
+
+logger = structlog.get_logger("tickwise.wiring")
+
+
+@contextlib.asynccontextmanager
+async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[ShardOwner]:
+    """The shard is owned and served while the block lasts, whenever no other keeper has it."""
+    address, clock = keyspace_of(settings), SystemClock()
+    link, state = await startup_wait.until("store", lambda: opened_keyspace(address, clock))
+    stop = asyncio.Event()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(link.close)
+        host = settings.keeper_host
+        if host is None:
+            host = await asyncio.to_thread(_address_towards, address)
+        server = KeeperServer(make_certificate(clock.now()), state.keeper_key, clock)
+        try:
+            endpoint = await server.start(host, settings.keeper_port)
+        except OSError as failure:
+            raise Misconfigured(
+                f"a keeper cannot listen at {host}:{settings.keeper_port}: {failure.strerror}. Set "
+                "TICKWISE_KEEPER_HOST to an address of this machine that all roles reach, and TICKWISE_KEEPER_PORT to "
+                "a port that is free"
+            ) from failure
+        stack.push_async_callback(server.stop)
+        logs: list[CassandraLog] = []
+
+        async def make_log() -> tuple[CassandraLog, ClusterClock]:
+            log = CassandraLog(link, FIRST_SHARD, is_gone=_is_gone)
+            await log.time.measure()
+            logs[:] = [log]
+            return log, ClusterClock(log.time, clock)
+
+        owner = ShardOwner(
+            FIRST_SHARD,
+            make_log,
+            clock,
+            server,
+            endpoint,
+            near_seconds=settings.horizon_seconds,
+            projection=TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
+        )
+        task = asyncio.create_task(owner.run(stop))
+        task.add_done_callback(lambda _: startup_wait.stop.set())
+        measuring = asyncio.create_task(_measure(logs, clock))
+        logger.info("keeper_listens", endpoint=endpoint.address)
+        try:
+            yield owner
+        finally:
+            stop.set()
+            await end_tasks([measuring])
+            await task
+
+
+async def _is_gone(endpoint: str) -> bool:
+    """Check whether no process listens at the endpoint of an owner."""
+    return await endpoint_is_gone(endpoint.partition("/")[0])
+
+
+async def _measure(logs: list[CassandraLog], clock: SystemClock) -> None:
+    while True:
+        await clock.sleep(MEASURE_SECONDS)
+        times: list[ClusterTime] = [log.time for log in logs]
+        for time in times:
+            with contextlib.suppress(Unavailable):
+                await time.measure()
+
+
+def _address_towards(address: CassandraAddress) -> str:
+    """The address of this machine from which it reaches the first node: roles that reach Cassandra reach it, too."""
+    host, port = address.hosts[0]
+    try:
+        family, kind, proto, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, proto) as sock:
+            sock.connect(place)  # sends nothing
+            return str(sock.getsockname()[0])
+    except OSError as failure:
+        raise Misconfigured(
+            f"no way leads to {host}: {failure.strerror or failure}; set TICKWISE_KEEPER_HOST"
+        ) from None

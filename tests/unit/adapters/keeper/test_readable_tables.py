@@ -1,0 +1,290 @@
+"""Readable tables follow a log: idempotent, in whatever order writes arrive, and never in the way of commits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.readable import ModelTables, rows_of, wrong_rows
+from tests.support.waiting import eventually
+from tests.unit.adapters.keeper.test_recording import life_of_runs
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store import cassandra
+from tickwise.adapters.store.keeper.file_log import FileLog
+from tickwise.adapters.store.keeper.readable import projector as module
+from tickwise.adapters.store.keeper.readable.pending import PendingRows
+from tickwise.adapters.store.keeper.readable.projector import TableProjector
+from tickwise.adapters.store.keeper.readable.tables import (
+    ATTEMPTS,
+    DUE,
+    JOBS,
+    READABLE,
+    RUNS,
+    PartitionDrop,
+    RowWrite,
+)
+from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
+from tickwise.domain.model import Lane
+from tickwise.ports.store import Retention
+from tickwise.testing.factories import Factory
+
+CLOCK = SystemClock()
+STATEMENTS = Path(str(cassandra.__file__)).parent / "readable" / "writing.cql"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes and looks follow one another closely."""
+    monkeypatch.setattr(module, "FLUSH_SECONDS", 0.001)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "MISSING_SECONDS", 0.01)
+
+
+@pytest.fixture
+def tables() -> ModelTables:
+    return ModelTables()
+
+
+class Kept:
+    """A store whose log is in a folder, with a projector into model tables."""
+
+    def __init__(self, folder: Path, tables: ModelTables) -> None:
+        self.tables = tables
+        self.projector = TableProjector(tables, CLOCK, shard=0)
+        self.store = KeeperStore(FileLog(folder, sync=lambda _file: None), CLOCK, projection=self.projector)
+
+    async def wrong(self) -> dict[str, Any]:
+        """What is other than the state, once all is projected."""
+        async with asyncio.timeout(30):
+            await self.projector.reached(self.store.position)
+        assert self.projector.position >= self.store.position
+        return wrong_rows(rows_of(self.tables), self.store.memory.state)
+
+
+@contextlib.asynccontextmanager
+async def keeping(folder: Path, tables: ModelTables) -> AsyncIterator[Kept]:
+    """A store that is open."""
+    kept = Kept(folder, tables)
+    await kept.store.open()
+    try:
+        yield kept
+    finally:
+        await kept.store.close()
+
+
+async def add_jobs(store: Any, count: int, seed: str, **fields: Any) -> list[Any]:
+    """New one-time jobs, each with a run that waits."""
+    make = Factory(await store.now(), seed=seed)
+    jobs = [make.job(**fields) for _ in range(count)]
+    await store.jobs.add(jobs)
+    return jobs
+
+
+async def test_short_runs_are_few_rows(tmp_path: Path, tables: ModelTables) -> None:
+    """A run that comes, is claimed and ends between two writes is one row, and one of its attempt; a timer that fired
+    meanwhile is none."""
+    async with keeping(tmp_path, tables) as kept:
+        await kept.projector.reached(kept.store.position)
+        tables.fails = StoreUnavailable("slow")
+        (stuck,) = await add_jobs(kept.store, 1, "stuck", lane=Lane(queue="other"))
+        # A write of it is under way, so all that follows is pending.
+        await eventually(lambda: kept.projector._read == kept.store.position)  # no sign leads out
+        await life_of_runs(kept.store)
+        tables.writes.clear()
+        tables.fails = None
+        assert {} == await kept.wrong()
+        rows = [row for rows, _ in tables.writes for row in rows if stuck.job_id not in row.key]
+        keys = [(row.table.name, row.key) for row in rows if row.table in (RUNS, ATTEMPTS)]
+        assert len(set(keys)) == len(keys), "a run was written in pieces"
+        assert all(row.columns is not None for row in rows), "a row that never was is deleted"
+
+
+async def test_the_same_writes_twice_and_in_any_order_change_nothing(tmp_path: Path, tables: ModelTables) -> None:
+    """The position is the timestamp: what comes late never wins over what is newer."""
+    async with keeping(tmp_path, tables) as kept:
+        await life_of_runs(kept.store)
+        await add_jobs(kept.store, 20, "more", due=CLOCK.now() + 7_200)
+        assert {} == await kept.wrong()
+
+        await kept.store.upkeep.maintain(Retention(runs_seconds=-10.0, failed_seconds=-10.0))
+        assert {} == await kept.wrong()
+        rows = rows_of(tables)
+        draw = random.Random(7)
+        for _ in range(20):
+            other = ModelTables()
+            for write in draw.sample([*tables.writes, *tables.writes], 2 * len(tables.writes)):
+                other.store(*write)
+            assert rows == rows_of(other)
+
+
+async def test_an_owner_that_dies_leaves_the_rest_to_the_next(tmp_path: Path, tables: ModelTables) -> None:
+    """What was committed and not projected is read from the log; nothing is lost, whatever of it was written."""
+    first = Kept(tmp_path, tables)
+    await first.store.open()
+    await life_of_runs(first.store)
+    assert {} == await first.wrong()
+    tables.fails = StoreUnavailable("cut off")
+    await add_jobs(first.store, 50, "committed")
+    place = tables.kept
+    await first.projector._stop()  # as a process that is killed
+    await first.store.close()
+    tables.fails = None
+    assert place == tables.kept
+    async with keeping(tmp_path, tables) as second:
+        assert {} == await second.wrong()
+        assert 53 == len(tables.rows(JOBS))
+        assert 0 == second.projector.rebuilds, "it began anew"
+
+
+async def test_a_checkpoint_waits_for_the_tables(tmp_path: Path, tables: ModelTables) -> None:
+    """So a segment of the log goes only once it is checkpointed and projected."""
+    async with keeping(tmp_path, tables) as kept:
+        await kept.projector.reached(kept.store.position)
+        tables.fails = StoreUnavailable("slow")
+        await add_jobs(kept.store, 3, "before")
+        keeping_one = asyncio.create_task(kept.store.keep_checkpoint())
+        await add_jobs(kept.store, 3, "beside")
+        assert not (await asyncio.wait({keeping_one}, timeout=0.2))[0]
+        assert not list(tmp_path.glob("checkpoint-*.tw"))
+        tables.fails = None
+        await keeping_one
+        assert 1 == kept.store.checkpoints
+        await add_jobs(kept.store, 3, "after")
+    async with keeping(tmp_path, tables) as again:
+        assert {} == await again.wrong()
+        assert 0 == again.projector.rebuilds
+
+
+async def test_commits_wait_for_tables_that_are_far_behind(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back-pressure: the log behind the tables, and what is in memory of it, stay bounded."""
+    monkeypatch.setattr(module, "BEHIND_BYTES", 20_000)
+    monkeypatch.setattr(module, "PENDING_ROWS", 10)
+    async with keeping(tmp_path, tables) as kept:
+        await kept.projector.reached(kept.store.position)
+        tables.fails = StoreUnavailable("slow")
+        done: list[int] = []
+
+        async def submit() -> None:
+            for number in range(100):
+                await add_jobs(kept.store, 5, f"flood {number}")
+                done.append(number)
+
+        flood = asyncio.create_task(submit())
+        await asyncio.wait({flood}, timeout=0.5)
+        assert 0 < len(done) < 100, "nobody waited"
+        tables.fails = None
+        await flood
+        assert {} == await kept.wrong()
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+async def test_lost_tables_hold_up_nobody_and_are_made_anew(
+    tmp_path: Path, tables: ModelTables, *, checkpoint: bool
+) -> None:
+    """Commits and checkpoints go on while they are missing. Once they are there again all rows are, from the checkpoint
+    and the log."""
+    async with keeping(tmp_path, tables) as kept:
+        await life_of_runs(kept.store)
+        assert {} == await kept.wrong()
+        tables.fails = Misconfigured("a table is missing")
+        await add_jobs(kept.store, 5, "meanwhile")
+        if checkpoint:
+            async with asyncio.timeout(30):
+                await kept.store.keep_checkpoint()
+        await kept.store.upkeep.maintain(Retention(runs_seconds=-10.0, failed_seconds=-10.0))
+        tables.lose()
+        tables.generation += 1
+        tables.fails = None
+        await eventually(lambda: kept.projector.generation == 2)
+        assert {} == await kept.wrong()
+        assert tables.rows(JOBS)
+
+
+async def test_tables_that_are_emptied_are_noticed(tmp_path: Path, tables: ModelTables) -> None:
+    """Also when nobody writes: the place of the projection is gone with them."""
+    async with keeping(tmp_path, tables) as kept:
+        await life_of_runs(kept.store)
+        assert {} == await kept.wrong()
+        rows = rows_of(tables)
+        tables.lose()
+        await eventually(lambda: kept.projector.rebuilds == 2)
+        assert {} == await kept.wrong()
+        assert rows["runs"] == tables.rows(RUNS)
+
+
+async def test_a_row_that_can_never_be_stored_holds_up_no_other(tmp_path: Path, tables: ModelTables) -> None:
+    """It is counted and left out."""
+    store = tables.write
+
+    async def write(rows: Any, drop: Any) -> None:
+        if any(row.columns is not None and row.columns.get("name") == "poison" for row in rows):
+            raise Bug("too large")
+        await store(rows, drop)
+
+    tables.write = write  # type: ignore[method-assign]  # the database of this test
+    async with keeping(tmp_path, tables) as kept:
+        make = Factory(CLOCK.now(), seed="poison")
+        await kept.store.jobs.add([make.job(name="poison"), *(make.job() for _ in range(40))])
+        assert {"jobs", "hours"} == (await kept.wrong()).keys(), "the hour of its runs stands in its row"
+        assert 1 == kept.projector.refused
+        assert 40 == len(tables.rows(JOBS))
+
+
+async def test_ended_runs_go_by_partitions(tmp_path: Path, tables: ModelTables) -> None:
+    """However many are past their retention, no run leaves a tombstone of its own."""
+    async with keeping(tmp_path, tables) as kept:
+        await life_of_runs(kept.store)
+        await add_jobs(kept.store, 100, "many")
+        assert {} == await kept.wrong()
+        before = tables.tombstones(RUNS) + tables.tombstones(ATTEMPTS)
+        await kept.store.upkeep.maintain(Retention(runs_seconds=-10.0, failed_seconds=-10.0))
+        assert {} == await kept.wrong()
+        assert before == tables.tombstones(RUNS) + tables.tombstones(ATTEMPTS)
+        assert not kept.store.memory.state.ended
+
+
+def test_a_row_that_came_and_went_between_two_writes_is_not_written() -> None:
+    """Unless an earlier owner may have written it."""
+    key = (0, 0, 0, 5, "default", "job")
+    for position, writes in ((8, 0), (7, 1)):
+        pending = PendingRows(7)
+        pending.put(DUE, key, position, {}, is_fresh=True)
+        pending.delete(DUE, key, 9)
+        assert writes == len([*pending.writes()])
+        assert writes == pending.count
+
+
+def test_a_row_and_a_drop_keep_their_order_by_position() -> None:
+    """A partition that is dropped and written again has what was written last."""
+    tables = ModelTables()
+    pending = PendingRows(0)
+    key = ("default", 0, 1)
+    pending.put(RUNS, (*key, "job", "old"), 3, {"state": "SUCCESS"})
+    pending.drop("runs", key, 4)
+    pending.put(RUNS, (*key, "job", "new"), 5, {"state": "QUEUED"})
+    for rows, drop in pending.writes():
+        tables.store(rows, drop)
+    tables.store([RowWrite(RUNS, (*key, "job", "old"), 3, {"state": "SUCCESS"})], None)
+    tables.store((), PartitionDrop("runs", key, 4))
+    assert {(*key, "job", "new"): {"state": "QUEUED"}} == tables.rows(RUNS)
+
+
+@pytest.mark.parametrize("table", READABLE, ids=lambda table: table.name)
+def test_statements_have_the_columns_of_their_tables(table: Any) -> None:
+    """In the order in which values are given."""
+    found = re.search(rf"INSERT INTO {table.name} \((.*?)\) VALUES \((.*?)\)", STATEMENTS.read_text(), re.DOTALL)
+    assert found is not None
+    names = [each.strip() for each in found[1].split(",")]
+    assert [*table.partition, *table.clustering, *table.columns] == names
+    assert len(names) == found[2].count("?")

@@ -1,0 +1,357 @@
+"""The way to a keeper: who is let in, what breaks, what is full, and what an attacker sends."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ssl
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tests.support.keepers import CLOCK, KEY, SHARD, GatedServedStore, served
+from tests.support.waiting import eventually
+from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.wire import link as link_module
+from tickwise.adapters.store.keeper.wire import server as server_module
+from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, error_of, reader, refusal
+from tickwise.adapters.store.keeper.wire.frames import HELLO_MAX_BYTES, REQUEST
+from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST, HELLO, Hello
+from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context, make_certificate
+from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.domain import errors
+from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.ports.store import Added, Handover, Store
+from tickwise.ports.store.wrapping import PARTS
+from tickwise.testing.factories import Factory
+
+WRONG_KEY = "a guess"
+
+
+@pytest.fixture
+async def keeper(tmp_path: Path) -> AsyncIterator[GatedServedStore]:
+    """A keeper on this machine's clock."""
+    async with served(tmp_path / "store", CLOCK) as made:
+        yield made
+
+
+class Caller:
+    """An attacker, who speaks TLS and sends what they like."""
+
+    def __init__(self, keeper: GatedServedStore) -> None:
+        self.endpoint = Endpoint.read(keeper.endpoint)
+
+    async def __aenter__(self) -> Self:
+        self.reader, self.writer = await asyncio.open_connection(
+            self.endpoint.host, self.endpoint.port, ssl=client_context()
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+
+    def send(self, body: bytes) -> None:
+        """One message."""
+        self.writer.write(struct.pack("!I", len(body)) + body)
+
+    async def is_ended(self) -> bool:
+        """Whether the keeper has ended the connection; what it said before does not matter."""
+        try:
+            while await asyncio.wait_for(self.reader.read(1 << 16), 10.0):
+                pass
+        except OSError:
+            pass
+        return True
+
+
+def hello(key: str = KEY, shard: int = SHARD) -> bytes:
+    """The first message of a client."""
+    return encoded((REQUEST, 1, HELLO, Hello(key, shard, "0")))
+
+
+# ------------------------------------------------------------------------------------------ the forms
+
+
+def test_each_method_of_the_port_has_a_form() -> None:
+    """And nothing else: `cluster_id` is in the welcome, listeners and files stay where they are."""
+    port = {
+        f"{part}.{name}"
+        for part in PARTS
+        for name, method in inspect.getmembers(
+            inspect.get_annotations(getattr(Store, part).fget, eval_str=True)["return"]
+        )
+        if inspect.iscoroutinefunction(method)
+    }
+    assert port | {"now"} == FORMS.keys()
+
+
+def _leaves(root: type[TickwiseError]) -> list[type[TickwiseError]]:
+    return [
+        root,
+        *(leaf for each in root.__subclasses__() if each.__module__ == errors.__name__ for leaf in _leaves(each)),
+    ]
+
+
+@pytest.mark.parametrize("kind", _leaves(TickwiseError), ids=lambda kind: kind.__name__)
+def test_an_error_arrives_as_it_was(kind: type[TickwiseError]) -> None:
+    """Its class, its sentence, and all that it has beside them."""
+    failure = kind.__new__(kind)
+    Exception.__init__(failure, "why")
+    failure.detail = "why"
+    attributes = {
+        "job_id": UUID(int=7), "shards": frozenset({1, 2}), "factors": ("totp", "passkey"), "pointer": "/name",
+        "retry_after_seconds": 2.5, "code": "narrowed",
+    }  # fmt: skip
+    for name, value in attributes.items():
+        setattr(failure, name, value)
+    there = error_of(reader(Refusal)(encoded(refusal(failure))))
+    assert (kind, vars(failure), str(failure)) == (type(there), vars(there), str(there))
+
+
+def test_who_lost_the_shard_tells_its_callers_that_they_are_in_doubt() -> None:
+    """The port names no other error for it."""
+    assert isinstance(error_of(reader(Refusal)(encoded(refusal(OwnershipLost("elsewhere"))))), InDoubt)
+
+
+def test_arguments_that_the_port_does_not_have_are_refused() -> None:
+    """At the caller, before anything is sent."""
+    form = FORMS["jobs.get"]
+    for given, named in (((), {}), (("a", UUID(int=1), 3), {}), (("a", UUID(int=1)), {"other": 1})):
+        with pytest.raises(TypeError):
+            form.call(given, named)
+
+
+# ------------------------------------------------------------------------------------------ who is let in
+
+
+async def test_a_wrong_key_is_let_in_nowhere(keeper: GatedServedStore) -> None:
+    """And the operator is told what is wrong."""
+    with pytest.raises(Misconfigured, match="the key is not that of this keyspace"):
+        await keeper.client(key=WRONG_KEY)
+
+
+async def test_another_process_at_the_endpoint_hears_nothing(keeper: GatedServedStore) -> None:
+    """Its certificate is compared before the key is sent."""
+    heard: list[bytes] = []
+
+    async def listen(found: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await found.read(100))
+        writer.close()
+
+    context: ssl.SSLContext = make_certificate(CLOCK.now()).context
+    impostor = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+    true = Endpoint.read(keeper.endpoint)
+    port = impostor.sockets[0].getsockname()[1]
+    keeper.endpoint = str(Endpoint("127.0.0.1", port, true.fingerprint))
+    with pytest.raises(StoreUnavailable, match="another process answers"):
+        await keeper.client(patience_seconds=0.1)
+    impostor.close()
+    await impostor.wait_closed()
+    assert set(heard) <= {b""}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1",
+        b"\xc1" * 100,
+        encoded((REQUEST, 1, HELLO, {"key": KEY})),
+        encoded((REQUEST, 1, "now", [])),
+        encoded((REQUEST, 1, "now", Hello(KEY, SHARD, "0"))),
+        encoded((1, 1, None, None)),
+        hello(WRONG_KEY),
+        hello(shard=99),
+        b"x" * (HELLO_MAX_BYTES + 1),
+    ],
+    ids=["nothing", "http", "no-msgpack", "half-a-hello", "a-call", "no-hello", "an-answer", "key", "shard", "large"],
+)
+async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: GatedServedStore, sent: bytes) -> None:
+    """Whatever they send; who was let in is answered all the while."""
+    client = await keeper.client()
+    async with Caller(keeper) as caller:
+        caller.send(sent)
+        assert await caller.is_ended()
+    assert 0 < await client.now()
+
+
+async def test_who_says_nothing_is_not_waited_for(keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are more of them kept than there is room for."""
+    monkeypatch.setattr(server_module, "HELLO_SECONDS", 0.2)
+    async with Caller(keeper) as caller:
+        assert await caller.is_ended()
+    monkeypatch.setattr(server_module, "UNKNOWN_MOST", 0)
+    async with Caller(keeper) as caller:
+        assert await caller.is_ended()
+    monkeypatch.undo()
+    assert 0 < await (await keeper.client()).now()
+    assert 0 == keeper.server.unknown
+
+
+@pytest.mark.parametrize(
+    "name", ["open", "close", "__class__", "jobs.__init__", "on_handover", "memory", "log.append", "jobs", ""]
+)
+async def test_what_is_no_call_of_the_port_is_none(keeper: GatedServedStore, name: str) -> None:
+    """Also for who has the key."""
+    client = await keeper.client()
+    assert client._link is not None
+    with pytest.raises(Bug, match="knows no call"):
+        await client._link.call(name, encoded([]))
+    assert 0 < await client.now()
+
+
+async def test_arguments_that_cannot_be_read_are_refused(keeper: GatedServedStore) -> None:
+    """Of another release, or forged: nothing is carried out, and the connection goes on."""
+    client = await keeper.client()
+    assert client._link is not None
+    for body in (encoded(["default"]), encoded([7, UUID(int=1)]), encoded({"namespace": "default"})):
+        with pytest.raises(Bug, match="cannot read jobs.get"):
+            await client._link.call("jobs.get", body)
+    assert 0 < await client.now()
+
+
+# ------------------------------------------------------------------------------------------ what breaks
+
+
+async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keeper: GatedServedStore) -> None:
+    """Twice is once, as the port says."""
+    client = await keeper.client()
+    job = Factory(await client.now(), seed="doubt").job()
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(client.jobs.add([job]))
+    await eventually(lambda: keeper.log.waiting)
+    assert client._link is not None
+    client._link.abort()
+    with pytest.raises(InDoubt):
+        await adding
+    keeper.log.gate.set()
+    assert [Added.REPEATED] == await client.jobs.add([job])
+
+
+async def test_a_read_whose_answer_is_lost_is_made_again(keeper: GatedServedStore) -> None:
+    """Its caller does not notice."""
+    client = await keeper.client()
+    writer = await keeper.client()
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(writer.jobs.add([Factory(CLOCK.now(), seed="read").job()]))
+    await eventually(lambda: keeper.log.waiting)
+    reading = asyncio.ensure_future(client.now())  # waits for what it may have seen
+    await eventually(lambda: client._link is not None and client._link._waiting)
+    assert client._link is not None
+    client._link.abort()
+    keeper.log.gate.set()
+    assert 0 < await reading
+    await adding
+
+
+async def test_a_shard_that_moves_is_found_again(keeper: GatedServedStore, tmp_path: Path) -> None:
+    """By a call that comes meanwhile, which waits, and is carried out once."""
+    client = await keeper.client()
+    job = Factory(await client.now(), seed="moves").job()
+    await keeper.server.withdraw(SHARD)
+    adding = asyncio.create_task(client.jobs.add([job]))
+    other = KeeperServer(make_certificate(CLOCK.now()), KEY, CLOCK)
+    keeper.endpoint = str(await other.start("127.0.0.1"))
+    other.serve(SHARD, keeper.store)
+    assert [Added.CREATED] == await adding
+    assert client.served_at == Endpoint.read(keeper.endpoint).address
+    await other.stop()
+
+
+async def test_a_call_that_finds_no_keeper_says_so_in_time(keeper: GatedServedStore) -> None:
+    """Nothing was carried out."""
+    client = await keeper.client(patience_seconds=0.2)
+    await keeper.server.withdraw(SHARD)
+    keeper.endpoint = ""
+    with pytest.raises(StoreUnavailable, match="no keeper owns shard 1: start `tickwise keeper`"):
+        await client.jobs.get("default", UUID(int=1))
+    keeper.endpoint = "nonsense"
+    with pytest.raises(StoreUnavailable, match="has published no endpoint"):
+        await client.jobs.get("default", UUID(int=1))
+
+
+async def test_a_keeper_that_says_nothing_is_given_up(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be frozen, and another one may have the shard; one that works answers while its log takes long."""
+    monkeypatch.setattr(link_module, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
+    client = await keeper.client()
+    make = Factory(await client.now(), seed="silent")
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(client.jobs.add([make.job()]))
+    await eventually(lambda: keeper.log.waiting)
+    begun = CLOCK.monotonic()
+    await eventually(lambda: CLOCK.monotonic() - begun > 1.0)
+    assert not adding.done()
+    monkeypatch.setattr(server_module._ServerConnection, "heard", lambda *_: None)
+    with pytest.raises(InDoubt):
+        await adding
+
+
+# ------------------------------------------------------------------------------------------ what is full
+
+
+async def test_no_more_calls_are_under_way_than_there_is_room_for(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait at their client, and all are answered."""
+    client = await keeper.client()
+    make = Factory(await client.now(), seed="many")
+    monkeypatch.setattr(link_module, "CALLS_MOST", 10 * CALLS_MOST)
+    eager = await keeper.client()  # a client that does not wait
+    keeper.log.gate.clear()
+    calls = [
+        asyncio.create_task(each.jobs.add([make.job()])) for each in (client, eager) for _ in range(3 * CALLS_MOST)
+    ]
+
+    def under_way() -> list[int]:
+        return [len(each._tasks) for each in keeper.server._connections]
+
+    await eventually(lambda: min(under_way()) >= CALLS_MOST)
+    for _ in range(20):
+        await CLOCK.sleep(0.01)
+        assert [CALLS_MOST, CALLS_MOST] == under_way()
+    keeper.log.gate.set()
+    assert [[Added.CREATED]] * len(calls) == await asyncio.gather(*calls)
+
+
+async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: GatedServedStore) -> None:
+    """After its effects are durable."""
+    mine, others = await keeper.client(), await keeper.client()
+    told: dict[str, list[Handover]] = {"mine": [], "others": []}
+    mine.on_handover(told["mine"].append)
+    others.on_handover(told["others"].append)
+    make = Factory(await mine.now(), seed="handover")
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(mine.jobs.add([make.job()]))
+    await eventually(lambda: keeper.log.waiting)
+    assert {"mine": [], "others": []} == told
+    keeper.log.gate.set()
+    await adding
+    assert not told["others"]
+
+
+async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection goes on."""
+    client = await keeper.client()
+    make = Factory(await client.now(), seed="large")
+    job = make.job(definition='{"x":"' + "y" * 5_000 + '"}')
+    await client.jobs.add([job])
+    monkeypatch.setattr("tickwise.adapters.store.keeper.wire.frames.FRAME_MAX_BYTES", 3_000)
+    with pytest.raises(TickwiseError, match="64 MB"):
+        await client.jobs.get("default", job.job_id)
+    assert 0 < await client.now()
+
+
+def test_the_key_of_the_keyspace_is_not_shown() -> None:
+    """In no representation that a log could have."""
+    assert "secret" not in repr(Hello("secret", 1, "0"))
+    assert msgspec.msgpack.decode(hello())[3]["key"] == KEY
