@@ -73,7 +73,7 @@ async def test_nothing_is_searched_before_a_text_is_sent(rig: Rig, monkeypatch: 
     ada = await rig.signed_in("ada", ("viewer", "default"))
     for path in ("/logs", "/logs?find=", "/logs?find=+&job_name=a"):
         page = Markup((await ada.get(path)).text)
-        assert "One page reads 64.0 MiB at most, takes about 5.0 s" in page.words
+        assert "reads 64.0 MiB at most; it takes about 5.0 s" in page.words
         [form] = [each for each in page.named("form") if each.get("action") == "/logs"]
         assert "data-search" not in form
 

@@ -11,7 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from tickwise.control.runs.log_search import HITS_OF_RUN, LOG_BYTES_MOST, OutputHit, OutputSearch, OutputSearched
+from tickwise.control.runs.log_search import (
+    HITS_OF_RUN,
+    LOG_BYTES_MOST,
+    RUNS_MOST,
+    OutputHit,
+    OutputSearch,
+    OutputSearched,
+)
 from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.domain.lifecycle import RunState
@@ -56,6 +63,7 @@ async def log_search_page(visit: Visit) -> Response:
         "filters": filters,
         "states": [each.value for each in RunState],
         "bounds": usual,
+        "runs_most": RUNS_MOST,
         "of_one": {"bytes": LOG_BYTES_MOST, "hits": HITS_OF_RUN},
         "first": visit.url("/logs", **filters) if query.before else None,
         "found": None,
