@@ -366,7 +366,7 @@ async def test_a_log_without_a_connection_of_its_own_is_read_now_and_then(
     site: ClusterSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the logs that an executor follows at once: whole, in order, and before the end of its attempt."""
-    monkeypatch.setattr(following.LogPlaces.__init__, "__defaults__", (1, 1))
+    monkeypatch.setattr(following.LogPlaces.__init__, "__defaults__", (1, 1, 1))
     stage = await site.stage()
     given = stage.launch(*[busy(command=f'{COUNTS}; echo 3 >"$TICKWISE_RESULT_FILE"')] * 3)
     for each in given:
