@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def reading(content: bytes, read: list[tuple[int, int]]) -> Callable[[int, int],
     return piece
 
 
-async def answered(content: bytes = FILE, **headers: str) -> tuple[DownloadAnswer, bytes, list[tuple[int, int]]]:
+async def answered(content: bytes = FILE, **headers: Any) -> tuple[DownloadAnswer, bytes, list[tuple[int, int]]]:
     """The answer about a file, what is sent of it, and what was read."""
     read: list[tuple[int, int]] = []
     file = Download(size=len(content), identity="a", read=reading(content, read))
