@@ -171,10 +171,14 @@ async def test_a_large_download_costs_the_memory_of_a_part(what: str, tmp_path: 
 
 async def test_a_file_that_vanishes_while_it_is_sent_ends_the_answer_unfinished(tmp_path: Path) -> None:
     """Fewer bytes than its length says, and no end of the body: the server cuts the connection."""
-    async with scene() as (rig, run, _):
+    async with scene() as (rig, run, browser):
         blobs = rig.here.control.context.blobs = open_blobs(tmp_path.as_uri())
         key = artefact_key(run, 1, 0)
         await blobs.put(key, bytes(3 << 20))
         await blobs.put(index_key(run, 1), index_content(ArtefactIndex([Artefact("a", 9 << 20, "00")])))
-        found = await _ask(rig.here.app, f"{API}/runs/{run}/artefacts/a")
-        assert (200, 3 << 20, False) == (found.status, found.size, found.is_whole)
+        assert browser.cookie
+        for found in (
+            await _ask(rig.here.app, f"{API}/runs/{run}/artefacts/a"),
+            await _ask(rig.pages, f"/runs/{run}/artefacts/a", cookie=browser.cookie, host="127.0.0.1"),
+        ):
+            assert (200, 3 << 20, False) == (found.status, found.size, found.is_whole)
