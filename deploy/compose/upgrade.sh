@@ -14,13 +14,17 @@ if docker compose version >/dev/null 2>&1; then set -- docker compose; else set 
 set -- "$@" --file "$(dirname "$0")/compose.yaml"
 "$@" run --rm --no-deps -T migrations
 "$@" run --rm --no-deps -T channels
+# `up` starts these two again before each service that depends on them: with this image, not with the one before.
+"$@" rm --force migrations channels >/dev/null
 
 # Executors before the API: docs/how-to/deploy.md.
 for service in recorder scheduler executor identity search web api; do
     old=$("$@" ps --quiet "$service")
     count=$(echo "$old" | wc -w)
     echo "$service: $count beside $count"
-    "$@" up --detach --no-deps --no-recreate --wait --scale "$service=$((2 * count))" "$service"
+    # Not with --no-deps: what a container depends on is part of its hash in Compose 2.26, and a hash without it would make the
+    # next `up` replace each container.
+    "$@" up --detach --no-recreate --wait --scale "$service=$((2 * count))" "$service"
     sleep "$names_seconds"
     for container in $old; do
         docker stop "$container" >/dev/null

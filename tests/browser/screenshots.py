@@ -89,6 +89,7 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     camera.take("job", job)
     camera.take("run", f"/runs/{failed}")
     camera.take("run-output", f"/runs/{good}/log/find?find=voucher", prepare=_to_output)
+    camera.take("outputs-found", "/logs?find=voucher")
     camera.take("run-going-on", f"/runs/{going}")
     columns = "payload.customer.tier,result.rows,label.team"
     camera.take("runs-columns", f"/runs?job_name=orders&col={columns}")

@@ -21,7 +21,7 @@ def _paths(here: World) -> list[str]:
         *(door.path for door in DOORS), f"/jobs/{here.jobs['reports in colour']}",
         f"/jobs/{here.jobs['closes the books']}", f"/jobs/{here.jobs['fails']}", f"/runs/{here.failed}",
         f"/runs/{here.long}",
-        f"/runs/{here.long}?at=5000&find=line+4", "/runs?col=payload.for,label.team", "/find?q=o",
+        f"/runs/{here.long}?at=5000&find=line+4", "/runs?col=payload.for,label.team", "/find?q=o", "/logs?find=line",
         "/timeline?view=week", "/namespaces/default", "/jobs?name=nothing", "/nothing",
     ]  # fmt: skip
 

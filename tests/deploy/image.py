@@ -34,6 +34,15 @@ LOCKED: Final = (
     "--security-opt", "no-new-privileges", "--network", "host", "--pids-limit", "256", "--memory", "512m",
 )  # fmt: skip
 LASTS_SECONDS: Final = 3
+IMPORTS: Final = """
+import contextlib, glob, importlib, sysconfig
+import aiobotocore.session, aiodocker, apprise, holidays, icalendar, kubernetes_asyncio.client, redis
+root = sysconfig.get_path("purelib")
+for file in glob.glob(f"{root}/**/*.so", recursive=True):
+    with contextlib.suppress(ModuleNotFoundError):  # of numpy, which the parts of others take if it is there
+        importlib.import_module(file.removeprefix(root + "/").partition(".")[0].replace("/", "."))
+"""
+"""Ends with 0 where the extras are there, and each compiled module can be loaded: a broken one is an `ImportError`."""
 LOOKS: Final = """
 import os, sys
 sys.exit(os.getuid() == 0 or any(os.access(place, os.W_OK) for place in ("/", "/etc", "/opt/tickwise")))
@@ -152,7 +161,7 @@ async def _play(containers: Containers) -> None:
 
     assert __version__ in await call(containers.once, "version")
     await call(containers.once, "-c", LOOKS, entry="python")
-    await call(containers.once, "-c", "import confluent_kafka, holidays, icalendar, redis", entry="python")
+    await call(containers.once, "-c", IMPORTS, entry="python")
     await call(containers.once, "db", "upgrade")
     names = {role: await call(containers.start, role, role) for role in ("api", "scheduler", "executor")}
     up = {

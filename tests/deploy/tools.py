@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.services import kubernetes_programs
+
 CACHE: Final = Path(os.environ.get("TICKWISE_TEST_TOOLS") or Path.home() / ".cache" / "tickwise-tests")
 PROGRAMS: Final = CACHE / "bin"
 GO_PROGRAMS: Final = {
@@ -27,8 +29,9 @@ class NotHere(Exception):
 
 
 def found(name: str) -> str | None:
-    """Where a program is, in the cache or on this machine."""
-    return shutil.which(name, path=os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", ""), SYSTEM_PATH]))
+    """Where a program is, in the cache, among those that `make test-kubernetes` has built, or on this machine."""
+    places = [str(PROGRAMS), str(kubernetes_programs.folder()), os.environ.get("PATH", ""), SYSTEM_PATH]
+    return shutil.which(name, path=os.pathsep.join(places))
 
 
 def needed(name: str, comes_with: str) -> str:

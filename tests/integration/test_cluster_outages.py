@@ -362,11 +362,34 @@ async def test_a_stop_ends_although_the_api_is_away(
 # ---------------------------------------------------------------------------------------------- many logs
 
 
+async def test_runs_of_one_instant_look_for_the_network_policy_once(
+    site: ClusterSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share the look, and its failure too: then none begins, and the next ones look anew."""
+    looks: list[str] = []
+    is_away = True
+    look = JobCluster.has_network_policy
+
+    async def counted(cluster: JobCluster, namespace: str, name: str) -> bool:
+        looks.append(namespace)
+        if is_away:
+            raise ClusterAway("it is away")
+        return await look(cluster, namespace, name)
+
+    monkeypatch.setattr(JobCluster, "has_network_policy", counted)
+    stage = await site.stage(slots=20)
+    for verdict in (Verdict.UNOFFERED, Verdict.OK):
+        given = [stage.launch(stage.quick)[0] for _ in range(10)]
+        assert {verdict} == {(await stage.listener.ending_of(each)).verdict for each in given}
+        is_away = False
+    assert 2 == len(looks)
+
+
 async def test_a_log_without_a_connection_of_its_own_is_read_now_and_then(
     site: ClusterSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the logs that an executor follows at once: whole, in order, and before the end of its attempt."""
-    monkeypatch.setattr(following.LogPlaces.__init__, "__defaults__", (1, 1))
+    monkeypatch.setattr(following.LogPlaces.__init__, "__defaults__", (1, 1, 1))
     stage = await site.stage()
     given = stage.launch(*[busy(command=f'{COUNTS}; echo 3 >"$TICKWISE_RESULT_FILE"')] * 3)
     for each in given:

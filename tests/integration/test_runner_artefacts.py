@@ -14,7 +14,8 @@ from tests.integration.test_runner_process import Shop
 from tickwise.adapters.blobs import OutputBlobs, open_blobs
 from tickwise.adapters.runner.artefacts import MAX_ENTRIES
 from tickwise.adapters.runner.settings import ArtefactLimits
-from tickwise.control.runs.artefacts import artefact_content, artefacts_of, index_of
+from tickwise.control.runs.artefacts import artefact_download, artefacts_of, index_of
+from tickwise.control.runs.downloads import Download
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import assignment, log_of
@@ -37,7 +38,9 @@ async def left(shop: Shop, given: Assignment) -> dict[str, bytes]:
     found = await artefacts_of(shop.blobs, given.run_id, given.attempt)
     content = {}
     for each in found:
-        content[each.name] = (await artefact_content(shop.blobs, given.run_id, given.attempt, each.name)).content
+        file = await artefact_download(shop.blobs, given.run_id, given.attempt, each.name)
+        assert isinstance(file, Download)
+        content[each.name] = await file.read(0, file.size)
     return content
 
 

@@ -45,7 +45,8 @@ ABOUT: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             "getRun", "cancelRun", "retryRun", "getRunLog", "getDeadLetter", "redriveDeadLetter", "discardDeadLetter",
-            "decideDeadLetter", "explainRun", "streamRunLog", "listArtefacts", "getArtefact",
+            "decideDeadLetter", "explainRun", "streamRunLog", "downloadRunLog", "listArtefacts",
+            "getArtefact",
         ),
         RUN,
     ),

@@ -252,6 +252,9 @@ MEANINGS = {
     "output_adopted": "Output that an earlier executor left on this disk is delivered.",
     "output_adoption_failed": "The folder of output that waits could not be looked through; it is tried again.",
     "output_left_on_disk": "The executor ended while output waited. The next executor on its data folder delivers it.",
+    "page_cut": "As `answer_cut`, of a download from a page.",
+    "answer_cut": "The store of outputs failed in the middle of a download. The connection was closed, so the client "
+    "sees that it has not all; it can go on by `Range`.",
     "log_lost": "Another process has the log of the store, or its disk confirmed no write. This process ends. Start it "
     "again.",
     "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",

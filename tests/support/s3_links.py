@@ -33,6 +33,8 @@ class S3Link:
     """The harm is done to requests that begin with this alone, such as `PUT`; empty: to all."""
     answered: int = 0
     """Requests that were answered in the server's place."""
+    carried: int = 0
+    """Bytes of the server's answers."""
     url: str = ""
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -79,7 +81,7 @@ class S3Link:
         parts = urlsplit(self.target)
         there, beyond = await asyncio.open_connection(parts.hostname, parts.port)
         self._writers.add(beyond)
-        back = asyncio.create_task(_carry(there, writer))
+        back = asyncio.create_task(self._carry(there, writer))
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -105,12 +107,12 @@ class S3Link:
             self._writers.discard(beyond)
             beyond.transport.abort()
 
-
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(CHUNK):
+                self.carried += len(data)
+                writer.write(data)
+                await writer.drain()
 
 
 def _length(head: bytes) -> int:

@@ -1545,6 +1545,11 @@ class Calls(Frame):
         ).body
         return answer
 
+    def download_run_log(self, run_id: str, *, attempt: int | None = None) -> bytes:
+        """The whole output of an attempt as a file, as far as it is written. A download that was cut goes on by
+        `Range`, with the ETag in `If-Range`. While an output grows, its tag changes."""
+        return self.request_bytes(f"/runs/{safe(run_id)}/logs/file", query={"attempt": attempt})
+
     def retry_run(
         self, run_id: str, body: types.RunRetryBody | None = None, *, idempotency_key: str | None = None
     ) -> types.RunDemanded:

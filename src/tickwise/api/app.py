@@ -231,6 +231,7 @@ class Server:
             address=exchange.address,
             job_bytes_max=self._job_bytes_max,
             path_values=values,
+            is_head=scope["method"] == "HEAD",
         )
         text = scope["query_string"]
         if text or endpoint.query is not None:
@@ -485,7 +486,13 @@ class Front:
                 message["headers"] = [*message["headers"], known, *exchange.told()]
             await send(message)
 
-        await self._inner(scope, receive, send_with_id)
+        try:
+            await self._inner(scope, receive, send_with_id)
+        except TickwiseError as failure:
+            if not sent:
+                raise
+            # The server cuts the connection, so the client sees that its answer is no whole one.
+            logger.warning("answer_cut", request_id=exchange.request_id, code=failure.code, reason=failure.detail)
         return sent
 
     def _request_id(self, headers: Mapping[bytes, bytes]) -> str:
@@ -669,6 +676,8 @@ def _response(answer: Reply, *, head: bool) -> Response:
     response.raw_headers += [*media, *answer.headers, *PROTECTION]
     if head:
         response.body = b""  # its length stays in the headers
+        if any(name == b"content-length" for name, _ in answer.headers):  # of a file that was not read
+            response.raw_headers.remove((b"content-length", b"0"))
     return response
 
 

@@ -128,6 +128,8 @@ class Call:
     job_bytes_max: int = BODY_BYTES_MAX
     """Of one job, also within a batch."""
     path_values: Mapping[str, str] = field(default_factory=dict)
+    is_head: bool = False
+    """The client wants the headers of the answer alone."""
     query: Any = None
     query_text: bytes = b""
     body: bytes = b""

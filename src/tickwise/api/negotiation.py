@@ -85,8 +85,6 @@ async def encoded(answer: Reply, headers: Mapping[bytes, bytes]) -> Reply:
     """The answer as it is sent to a caller with these headers."""
     if answer.status == 304:
         return answer._replace(headers=[*_retagged(answer.headers, headers), _VARY])
-    if answer.status == 206:  # a range of the plain form, as its tag says
-        return answer._replace(headers=[*answer.headers, _VARY])
     if len(answer.body) < COMPRESSED_BYTES_MIN:
         return answer
     if not _takes_gzip(headers.get(b"accept-encoding")):

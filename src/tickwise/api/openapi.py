@@ -120,7 +120,7 @@ HEADERS: Final[dict[str, tuple[str, Schema]]] = {
         "The place of the part in the file, such as `bytes 1000-1999/5000`; of 416 the size, `bytes */5000`.",
         {"type": "string"},
     ),
-    "Content-Disposition": ("The name of the file: of CSV, and of an artefact.", {"type": "string"}),
+    "Content-Disposition": ("The name of the file: of CSV, of a log and of an artefact.", {"type": "string"}),
     "Retry-After": ("Seconds after which to send the same again.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("The scheme by which a key is sent.", {"type": "string"}),
     "ETag": ("The version of the resource, for `If-Match` and `If-None-Match`.", {"type": "string"}),

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwise.control.runs.downloads import RangeNotSatisfiable
 from tickwise.domain.errors import (
     BrokerUnavailable,
     Busy,
@@ -69,16 +70,6 @@ class MethodNotAllowed(Refused):
     def __init__(self, allow: str) -> None:
         super().__init__(f"this path takes {allow}")
         self.allow = allow
-
-
-class RangeNotSatisfiable(Refused):
-    """The file has none of the bytes that `Range` asks for."""
-
-    code = "range_not_satisfiable"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"the file has {size} bytes, and none in this range")
-        self.size = size
 
 
 class NotReady(Unavailable):

@@ -134,7 +134,11 @@ class Pages:
                 scope, receive, send
             )
             return
-        await self._framework(scope, receive, send)
+        try:
+            await self._framework(scope, receive, send)
+        except TickwiseError as failure:
+            # Of a download, whose status is out: any other failure has become a page. The server cuts the connection.
+            logger.warning("page_cut", code=failure.code, reason=failure.detail)
 
     def _route(self, page: WebPage) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:

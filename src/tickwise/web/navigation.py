@@ -46,6 +46,7 @@ DOORS: Final = (
     Door("Overview", "/", "g o", None),
     Door("Jobs", "/jobs", "g j", JobService.search),
     Door("Runs", "/runs", "g r", RunService.search),
+    Door("Outputs", "/logs", "g w", RunService.search_outputs),
     Door("Timeline", "/timeline", "g t", RunService.search),
     Door("Analytics", "/analytics", "g m", AnalyticsService.answer),
     Door("Objectives", "/objectives", "g v", ObjectiveService.page),

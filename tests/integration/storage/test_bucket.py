@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from tickwise.adapters.blobs import BlobAccess, open_blobs
 from tickwise.adapters.blobs.s3.bucket import MULTIPART_BYTES, S3Blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
+from tickwise.control.runs.downloads import Download, DownloadRequest, answer_download
 from tickwise.domain.errors import Misconfigured, NotFound, Unavailable
 from tickwise.wiring.storage.looks import bucket_findings
 
@@ -52,6 +54,22 @@ async def test_a_large_blob_goes_in_parts_and_comes_back_whole(s3_server: S3) ->
 
     await blobs.put_parts("logs/streamed", parts())
     assert content == await blobs.get("logs/streamed")
+
+
+async def test_a_download_reads_of_the_bucket_what_was_asked_for(s3_server: S3, link: S3Link) -> None:
+    """A range in the middle of a large blob, across parts, is all that comes over the link but for heads."""
+    blobs = bucket(s3_server, endpoint=link.url)
+    content = os.urandom(MULTIPART_BYTES + 5_000_001)
+    await blobs.put("artefacts/large", content)
+    file = Download(size=len(content), identity="a", read=partial(blobs.get_range, "artefacts/large"))
+    before = link.carried
+    found = await answer_download(file, DownloadRequest("bytes=7000000-9999999"))
+    assert found.content is not None
+    assert content[7_000_000:10_000_000] == b"".join([part async for part in found.content])
+    assert 3_000_000 < link.carried - before < 3_010_000
+    before = link.carried
+    assert (await answer_download(file, DownloadRequest(is_head=True))).content is None
+    assert before == link.carried
 
 
 async def test_a_signed_address_names_the_public_endpoint(s3_server: S3, link: S3Link) -> None:

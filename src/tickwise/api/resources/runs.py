@@ -10,7 +10,6 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tickwise.api.edge.ranges import ranged
 from tickwise.api.endpoint import (
     LIMIT_SAID,
     Call,
@@ -49,6 +48,7 @@ from tickwise.control.bodies import RunRetryBody
 from tickwise.control.cluster import ClusterService
 from tickwise.control.filters import Text, TriggerName
 from tickwise.control.runs.artefacts import attachment
+from tickwise.control.runs.downloads import Download, DownloadRequest, answer_download
 from tickwise.control.runs.service import RunService
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
@@ -70,6 +70,8 @@ States = Annotated[list[RunState], Meta(max_length=8, description="May be given 
 
 _retry: Final = msgspec.json.Decoder(RunRetryBody)
 
+
+_RANGES: Final = (b"range", b"if-range")
 
 ENDING: Final = r"^[0-9a-f-]{4,36}$(?!\n)"
 """The end of an id, as it is written."""
@@ -267,11 +269,30 @@ async def artefact_get(call: Call) -> Reply:
     query: ArtefactsQuery = call.query
     run_id, name = call.uuid("run_id", "run"), call.path_values["artefact"]
     found = await call.control.runs.artefact(call.principal, run_id, name, attempt=given(query.attempt))
-    if found.url is not None:
-        headers = [(b"location", found.url.encode()), (b"cache-control", b"no-store")]
+    if isinstance(found, str):
+        headers = [(b"location", found.encode()), (b"cache-control", b"no-store")]
         return Reply(307, b"", headers, b"application/octet-stream")
-    headers = [(b"content-disposition", attachment(name).encode())]
-    return ranged(call.headers, Reply(200, found.content, headers, b"application/octet-stream"))
+    return await _download(call, found, name, b"application/octet-stream")
+
+
+async def run_log_file(call: Call) -> Reply:
+    """The whole log as a file, as far as it is written. It is sent as it is read, a part at a time."""
+    query: ArtefactsQuery = call.query
+    run_id = call.uuid("run_id", "run")
+    found = await call.control.runs.log_file(call.principal, run_id, attempt=given(query.attempt))
+    reply = await _download(call, found.content, f"{run_id}-{found.attempt}.log", b"text/plain; charset=utf-8")
+    return reply._replace(headers=[*reply.headers, (b"tickwise-attempt", b"%d" % found.attempt)])
+
+
+async def _download(call: Call, file: Download, name: str, media: bytes) -> Reply:
+    """A file, or the range of it that the request asks for."""
+    said = {header: call.headers[header].decode("latin-1") for header in _RANGES if header in call.headers}
+    asked = DownloadRequest(said.get(b"range"), said.get(b"if-range"), call.is_head)
+    found = await answer_download(file, asked)
+    headers = [(each.encode(), value.encode()) for each, value in found.headers]
+    return Reply(
+        found.status, b"", [(b"content-disposition", attachment(name).encode()), *headers], media, found.content
+    )
 
 
 async def executors_list(call: Call) -> Reply:
@@ -318,6 +339,15 @@ RUNS: Final = (
         handler=run_log, answers=(LogView,), query=LogQuery, refuses=(404,), headers=("Accept",),
         answer_media=("text/plain", "application/json"),
         answer_headers=("Tickwise-Attempt", "Tickwise-Next-Offset", "Tickwise-Complete"),
+    ),
+    Endpoint(
+        method="GET", path=f"{API}/runs/{{run_id}}/logs/file", control=RunService.log_file, name="downloadRunLog",
+        tag="runs", summary="The whole output of an attempt as a file, as far as it is written.",
+        description="A download that was cut goes on by `Range`, with the ETag in `If-Range`. While an output grows, "
+        "its tag changes.",
+        handler=run_log_file, query=ArtefactsQuery, refuses=(404, 416), also={206: ()},
+        headers=("Range", "If-Range"), answer_media=("text/plain",),
+        answer_headers=("Content-Disposition", "ETag", "Accept-Ranges", "Content-Range", "Tickwise-Attempt"),
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/artefacts", control=RunService.artefacts, name="listArtefacts",

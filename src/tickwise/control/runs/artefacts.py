@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
+from tickwise.control.runs.downloads import Download
 from tickwise.documents.artefacts import Artefact, ArtefactIndex, artefact_key, index_key, read_index
 from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import Blobs, SignedDownloads
-
-
-class ArtefactContent(NamedTuple):
-    """An artefact, or where to get it."""
-
-    content: bytes
-    url: str | None = None
-    """A signed address in the store, in place of the content."""
 
 
 class RunArtefacts(NamedTuple):
@@ -52,12 +46,14 @@ async def index_of(blobs: Blobs, run: UUID, attempt: int) -> ArtefactIndex:
         return ArtefactIndex()
 
 
-async def artefact_content(
+async def artefact_download(
     blobs: Blobs, run: UUID, attempt: int, name: str, sign: SignedDownloads | None = None
-) -> ArtefactContent:
-    """The content of one; with `sign`, its address. Raises `NotFound`."""
+) -> Download | str:
+    """One of them, of which nothing is read yet; with `sign`, its signed address in the store. Raises `NotFound`."""
     for number, artefact in enumerate(await artefacts_of(blobs, run, attempt)):
         if artefact.name == name:
             key = artefact_key(run, attempt, number)
-            return ArtefactContent(await blobs.get(key)) if sign is None else ArtefactContent(b"", await sign(key))
+            if sign is not None:
+                return await sign(key)
+            return Download(size=artefact.size_bytes, identity=artefact.sha256, read=partial(blobs.get_range, key))
     raise NotFound(f"attempt {attempt} of the run has no artefact {name[:200]!r}")

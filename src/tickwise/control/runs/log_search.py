@@ -63,6 +63,7 @@ class OutputSearched(NamedTuple):
     cut: int
     """Logs that were not read to their end: they are longer than `LOG_BYTES_MOST`, or have more than `HITS_OF_RUN`
     hits."""
+    seconds: float
     before: UUID | None
     """Go on with the runs before this one; None: all that match were searched."""
 
@@ -94,7 +95,8 @@ class _Scan:
         self._context = context
         self._query = query
         self._search = search
-        self._until = context.clock.monotonic() + search.seconds
+        self._began = context.clock.monotonic()
+        self._until = self._began + search.seconds
         self._hits: list[OutputHit] = []
         self._runs = self._bytes = self._cut = 0
 
@@ -117,7 +119,8 @@ class _Scan:
                 return self._answer(None)
 
     def _answer(self, before: UUID | None) -> OutputSearched:
-        return OutputSearched(self._hits, self._runs, self._bytes, self._cut, before)
+        seconds = self._context.clock.monotonic() - self._began
+        return OutputSearched(self._hits, self._runs, self._bytes, self._cut, seconds, before)
 
     def _is_used_up(self) -> bool:
         """Check the bounds; the first run is searched in any case, so that each answer goes on."""

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.control.runs.downloads import Download
 from tickwise.control.runs.waiting_output import WaitingOutput
 from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import LOG_LAST, LOG_WHOLE, BlobInfo, Blobs, log_prefix
@@ -50,6 +51,14 @@ class LogChunk(NamedTuple):
     def next_offset(self) -> int:
         """The offset at which to go on reading."""
         return self.offset + len(self.content)
+
+
+class LogFile(NamedTuple):
+    """The whole of one attempt's log."""
+
+    attempt: int
+    """0: the run has not been tried yet."""
+    content: Download
 
 
 class LogSearch(NamedTuple):
@@ -110,6 +119,11 @@ class LogReader:
     def size(self) -> int:
         """Its bytes."""
         return self._begins[-1]
+
+    @property
+    def notice_bytes(self) -> int:
+        """The bytes of the lines that stand for lost parts."""
+        return sum(len(chunk.notice) for chunk in self._chunks)
 
     @property
     def is_closed(self) -> bool:
@@ -261,6 +275,14 @@ async def read_log(blobs: Blobs, run: UUID, attempt: int, *, offset: int, limit:
     content = await reader.read(offset, limit)
     complete = (reader.is_closed or ended) and offset + len(content) >= reader.size
     return LogChunk(attempt, offset, content, complete, reader.size, is_closed=reader.is_closed)
+
+
+async def log_download(blobs: Blobs, run: UUID, attempt: int) -> Download:
+    """The log as it is now, of which nothing is read yet. A log only grows, so its size tells its content; with a part
+    that was lost, also the size of the line in its place."""
+    reader = await LogReader.open(blobs, run, attempt)
+    identity = f"log {run} {attempt} {reader.size} {reader.notice_bytes}"
+    return Download(size=reader.size, identity=identity, read=reader.read)
 
 
 async def find_in_log(blobs: Blobs, run: UUID, attempt: int, search: LogSearch) -> LogHit:

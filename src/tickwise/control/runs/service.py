@@ -13,10 +13,11 @@ from tickwise.control.bodies import RunRetryBody
 from tickwise.control.context import ControlContext, ReceiptFor
 from tickwise.control.jobs.changes import function_of
 from tickwise.control.jobs.confining import demand_of_job
-from tickwise.control.runs.artefacts import ArtefactContent, RunArtefacts, artefact_content, index_of
+from tickwise.control.runs.artefacts import RunArtefacts, artefact_download, index_of
 from tickwise.control.runs.cancels import cancel_run
+from tickwise.control.runs.downloads import Download
 from tickwise.control.runs.log_search import OutputSearch, OutputSearched, OutputSearches
-from tickwise.control.runs.logs import LogChunk, LogHit, LogSearch, find_in_log, read_log
+from tickwise.control.runs.logs import LogChunk, LogFile, LogHit, LogSearch, find_in_log, log_download, read_log
 from tickwise.control.runs.retries import retry_run
 from tickwise.control.runs.settlements import Settlements
 from tickwise.control.runs.waiting_output import waiting_output
@@ -219,6 +220,13 @@ class RunService:
         return chunk if waiting is None else chunk._replace(waiting=waiting, complete=False)
 
     @requires(Permission.RUNS_READ, by_labels=True)
+    async def log_file(self, who: Principal, run: UUID, *, attempt: int | None) -> LogFile:
+        """The output of an attempt as far as it is written, as a file; of the newest attempt if none is named. Raises
+        `NotFound`."""
+        number = _attempt_of(await self._context.run(who, run), attempt)
+        return LogFile(number, await log_download(self._context.blobs, run, number))
+
+    @requires(Permission.RUNS_READ, by_labels=True)
     async def find_in_log(self, who: Principal, run: UUID, search: LogSearch, *, attempt: int | None) -> LogHit:
         """The next line with a text in what an attempt wrote; of the newest one if none is named. It reads a part at a
         time, and so much at most as the search says. Raises `NotFound`; `Invalid` for a text of several lines or of
@@ -245,11 +253,11 @@ class RunService:
         return RunArtefacts(number, *await index_of(self._context.blobs, run, number))
 
     @requires(Permission.RUNS_READ, by_labels=True)
-    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> ArtefactContent:
-        """A file that an attempt left, or its address in the store; of the newest one if none is named. Raises
+    async def artefact(self, who: Principal, run: UUID, name: str, *, attempt: int | None) -> Download | str:
+        """A file that an attempt left, or its signed address in the store; of the newest one if none is named. Raises
         `NotFound`."""
         number = _attempt_of(await self._context.run(who, run), attempt)
-        return await artefact_content(self._context.blobs, run, number, name, self._context.signed_downloads)
+        return await artefact_download(self._context.blobs, run, number, name, self._context.signed_downloads)
 
     async def _waiting_for(self, row: RunRow) -> Sequence[str]:
         """The reason why a run without a holder waits."""

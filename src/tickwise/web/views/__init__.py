@@ -21,6 +21,7 @@ from tickwise.web.views.machines.devices import DEVICES
 from tickwise.web.views.namespaces import NAMESPACES
 from tickwise.web.views.notices import NOTICES
 from tickwise.web.views.observing.analytics import ANALYTICS
+from tickwise.web.views.observing.log_search import LOG_SEARCH
 from tickwise.web.views.observing.objectives import OBJECTIVES
 from tickwise.web.views.observing.status_pages import STATUS_PAGES
 from tickwise.web.views.operations import OPERATIONS
@@ -52,6 +53,7 @@ PAGES: Final[tuple[WebPage, ...]] = (
     *BULK,
     *OPERATIONS,
     *OUTPUT,
+    *LOG_SEARCH,
     *LIVE,
     *LETTERS,
     *ERRORS,

@@ -6,12 +6,12 @@ A page holds `LOG_BYTES` of it, a search and a download hold one part at a time:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from tickwise.control.runs.artefacts import RunArtefacts, attachment
+from tickwise.control.runs.downloads import Download, DownloadRequest, RangeNotSatisfiable, answer_download
 from tickwise.control.runs.logs import LogSearch
 from tickwise.control.runs.service import RunDetails, RunService
 from tickwise.domain.errors import Unavailable
@@ -27,7 +27,6 @@ LINES_MAX: Final = 1_000
 CONTEXT_BYTES: Final = 4 << 10
 CONTEXT_LINES: Final = 40
 """Output that is shown before a line that an address names."""
-DOWNLOAD_BYTES: Final = 4 << 20
 OFFSET_MAX: Final = 1 << 40
 ATTEMPTS_MAX: Final = 1_000_000
 FIND_MAX: Final = 200
@@ -178,20 +177,11 @@ async def find_line(visit: Visit) -> Response:
 
 
 async def log_file(visit: Visit) -> Response:
-    """The whole output of an attempt, as it was written. It is sent as it is read, a part at a time."""
+    """The whole output of an attempt, as far as it is written. It is sent as it is read, a part at a time."""
     run_id = visit.uuid("run_id", "run")
     attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
-    runs, who = visit.control.runs, visit.who
-    first = await runs.log(who, run_id, attempt=attempt, offset=0, limit=DOWNLOAD_BYTES)
-
-    async def parts() -> AsyncIterator[bytes]:
-        chunk = first
-        while chunk.content:
-            yield chunk.content
-            chunk = await runs.log(who, run_id, attempt=chunk.attempt, offset=chunk.next_offset, limit=DOWNLOAD_BYTES)
-
-    headers = {"content-disposition": f'attachment; filename="{run_id}-{first.attempt}.log"'}
-    return StreamingResponse(parts(), headers=headers, media_type="text/plain; charset=utf-8")
+    found = await visit.control.runs.log_file(visit.who, run_id, attempt=attempt)
+    return await _download(visit, found.content, f"{run_id}-{found.attempt}.log", "text/plain; charset=utf-8")
 
 
 async def artefact_file(visit: Visit) -> Response:
@@ -199,13 +189,25 @@ async def artefact_file(visit: Visit) -> Response:
     name = visit.request.path_params["artefact"]
     attempt = forms.whole(visit.query.get("attempt"), "attempt", 1, ATTEMPTS_MAX)
     found = await visit.control.runs.artefact(visit.who, visit.uuid("run_id", "run"), name, attempt=attempt)
-    if found.url is not None:
+    if isinstance(found, str):
         return RedirectResponse(
-            found.url, SEE_OTHER, headers={"cache-control": "no-store", "referrer-policy": "no-referrer"}
+            found, SEE_OTHER, headers={"cache-control": "no-store", "referrer-policy": "no-referrer"}
         )
-    return Response(
-        found.content, headers={"content-disposition": attachment(name)}, media_type="application/octet-stream"
-    )
+    return await _download(visit, found, name, "application/octet-stream")
+
+
+async def _download(visit: Visit, file: Download, name: str, media: str) -> Response:
+    """A file, or the range of it that the browser asks for."""
+    said = visit.request.headers
+    asked = DownloadRequest(said.get("range"), said.get("if-range"), visit.request.method == "HEAD")
+    try:
+        found = await answer_download(file, asked)
+    except RangeNotSatisfiable as refusal:
+        return Response(refusal.detail, 416, {"content-range": f"bytes */{refusal.size}"}, "text/plain")
+    headers = {"content-disposition": attachment(name), **dict(found.headers)}
+    if found.content is None:
+        return Response(status_code=found.status, headers=headers, media_type=media)
+    return StreamingResponse(found.content, found.status, headers, media)
 
 
 OUTPUT: Final = (
@@ -223,7 +225,7 @@ OUTPUT: Final = (
         name="run_log",
         query=("attempt",),
         handler=log_file,
-        control=(RunService.log,),
+        control=(RunService.log_file,),
     ),
     WebPage(
         method="GET",

@@ -35,6 +35,8 @@ _BY_CODE: Final = {
     "KMS.DisabledException": "the key of the encryption of {where} is disabled. Enable it",
     "NotImplemented": "{where} does not know this request. See delete= and encryption= of blobs_url",
 }
+_OF_OTHERS: Final = {"XAdminUserNotFound": "InvalidAccessKeyId"}
+"""Codes that S3 does not have: versitygw answers an unknown key with its own one, and 404."""
 _BY_STATUS: Final = {"403": "AccessDenied", "503": "SlowDown", "429": "SlowDown", "301": "PermanentRedirect"}
 
 
@@ -42,7 +44,7 @@ def code_of(text: str) -> str | None:
     """The code of S3 in the text of an error, such as `AccessDenied`; None: there is none."""
     found = _CODE.search(text)
     if found is not None:
-        return found[1]
+        return _OF_OTHERS.get(found[1], found[1])
     status = _STATUS.search(text)
     return None if status is None else _BY_STATUS.get(status[1])
 

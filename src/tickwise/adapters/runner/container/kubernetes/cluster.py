@@ -11,6 +11,7 @@ A 401 may mean that a token was rotated: the credentials are read anew, and the 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -43,6 +44,9 @@ WATCH_SECONDS: Final = 290
 SILENT_SECONDS: Final = 330.0
 """A watch without a line for longer than its life is cut off somewhere on the way."""
 PAGE: Final = 500
+CALLS_AT_ONCE: Final = 64
+"""Calls on their way, without logs and watches. Each holds a connection with 100 kB of TLS, and a thousand runs that
+are due at one instant would open a thousand of them: 100 MiB, which the process keeps."""
 TLS_BUFFER_BYTES: Final = 16 << 10
 """Of each connection of asyncio's in this process, from then on: one record of TLS. Its own 256 KiB are held, filled,
 for each pod whose log is followed: a quarter of a gigabyte for a thousand."""
@@ -97,6 +101,8 @@ class JobCluster:
         self._client: Any = None
         self._old: list[Any] = []
         self._read_at = -REREAD_SECONDS
+        self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._answered_at = clock.monotonic()
         self.url = url
         self.namespace = "default"
         """The namespace of its context, or of its own pod."""
@@ -175,6 +181,7 @@ class JobCluster:
                 )  # fmt: skip
             except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
                 raise ClusterAway(_words(error)) from error
+            self._answered_at = self._clock.monotonic()
             if response.status == 401 and not again and self._clock.monotonic() - self._read_at >= REREAD_SECONDS:
                 response.release()
                 self._read_at = self._clock.monotonic()
@@ -194,8 +201,24 @@ class JobCluster:
         self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None, *, content: str = ""
     ) -> bytes:
         """The body of an answer. Raises `ClusterAway` and `ClusterRefused`."""
-        async with self._asked(method, path, query, body, content=content or "application/json") as response:
-            return await response.read()
+        await self._turn()
+        try:
+            async with self._asked(method, path, query, body, content=content or "application/json") as response:
+                return await response.read()
+        finally:
+            self._calls.release()
+
+    async def _turn(self) -> None:
+        """Return when there is room for one more call. Raises `ClusterAway` where no other call is answered: a caller
+        that waits must not wait for each of those before it to give up, one after the other."""
+        while True:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await self._calls.acquire()
+                return
+            except TimeoutError:
+                if self._clock.monotonic() - self._answered_at >= CALL_SECONDS:
+                    raise ClusterAway(f"it has answered no call for {CALL_SECONDS:.0f} s") from None
 
     # ------------------------------------------------------------------ Jobs and Secrets
 

@@ -28,6 +28,8 @@ FOLLOWED: Final = 256
 """Logs that one executor follows at once."""
 ASKED: Final = 16
 """Further logs that it asks for at once."""
+ENDED: Final = 32
+"""Logs of pods that are over, whose rest it reads at once."""
 MAX_LOOK_SECONDS: Final = 10.0
 """Between two looks at a log that is not followed."""
 
@@ -115,9 +117,10 @@ class LogPlaces:
     """The connections of one executor for logs. A log that is followed holds one, with some 100 kB of TLS; when there
     are no more, logs are asked for now and then, with a pause that grows while nothing comes."""
 
-    def __init__(self, followed: int = FOLLOWED, asked: int = ASKED) -> None:
+    def __init__(self, followed: int = FOLLOWED, asked: int = ASKED, ended: int = ENDED) -> None:
         self.followed = asyncio.Semaphore(followed)
         self.asked = asyncio.Semaphore(asked)
+        self.ended = asyncio.Semaphore(ended)
 
 
 class PodLogFollower:
@@ -153,7 +156,7 @@ class PodLogFollower:
             why, is_answer = "", True
             try:
                 if is_over or not self._places.followed.locked():
-                    async with contextlib.nullcontext() if is_over else self._places.followed:
+                    async with self._places.ended if is_over else self._places.followed:
                         await self._read(pod.metadata.name, follow=not is_over)
                     pause = FIRST_PAUSE_SECONDS
                 else:

@@ -72,8 +72,6 @@ CUT_SECONDS: Final = 5.0
 """The longest that a log goes on after the end of its pod."""
 POLICY_SECONDS: Final = 60.0
 """Between two looks at the network policy of a namespace."""
-CREATED_AT_ONCE: Final = 64
-"""Jobs on their way to the API: a thousand at one instant would wait for its answers for longer than a call may."""
 MAX_NOTES: Final = 20
 NOTE_AFTER_SECONDS: Final = 1.0
 """The account of what a pod waits for shorter is not worth a line of its log."""
@@ -109,8 +107,8 @@ class KubernetesRunner(SlotRunner):
         self._tasks: list[asyncio.Task[None]] = []
         self._handing: set[asyncio.Task[None]] = set()
         self._network_seen: dict[str, float] = {}
+        self._network_looks: dict[str, asyncio.Task[bool]] = {}
         self._log_places = LogPlaces()
-        self._creating = asyncio.Semaphore(CREATED_AT_ONCE)
         self._executor = ""
         self._offered = (*self._labels, CONTAINER_LABEL)
         self._is_up = asyncio.Event()
@@ -175,7 +173,8 @@ class KubernetesRunner(SlotRunner):
             await self._settings.clock.sleep(SWEEP_SECONDS)
 
     async def release_resources(self) -> None:
-        tasks, self._tasks = [*self._tasks, *self._handing], []
+        tasks: list[asyncio.Task[Any]] = [*self._tasks, *self._handing, *self._network_looks.values()]
+        self._tasks = []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -242,8 +241,7 @@ class KubernetesRunner(SlotRunner):
                     "keeps its pod from it",
                 )
             manifests = await self._manifests(assignment, place)
-            async with self._creating:
-                job = await self._fence.obtain(place.namespace, manifests.job)
+            job = await self._fence.obtain(place.namespace, manifests.job)
             tracked.choose(job.uid)
             await self._hand_over(assignment, place, manifests, job)
             if job.is_adopted:  # what the watch told of it came before we listened
@@ -272,11 +270,20 @@ class KubernetesRunner(SlotRunner):
             return True
         clock = self._settings.clock
         seen = self._network_seen.get(namespace)
-        if seen is None or clock.monotonic() - seen > POLICY_SECONDS:
-            if not await self._cluster.has_network_policy(namespace, NETWORK_POLICY):
-                return False
-            self._network_seen[namespace] = clock.monotonic()
-        return True
+        if seen is not None and clock.monotonic() - seen <= POLICY_SECONDS:
+            return True
+        # One call for all runs that are due at one instant: a thousand would be a thousand connections.
+        look = self._network_looks.get(namespace)
+        if look is None:
+            look = asyncio.get_running_loop().create_task(self._cluster.has_network_policy(namespace, NETWORK_POLICY))
+            self._network_looks[namespace] = look
+            look.add_done_callback(lambda done: self._looked(namespace, done))
+        return await asyncio.shield(look)
+
+    def _looked(self, namespace: str, done: asyncio.Task[bool]) -> None:
+        del self._network_looks[namespace]
+        if not done.cancelled() and done.exception() is None and done.result():
+            self._network_seen[namespace] = self._settings.clock.monotonic()
 
     async def _manifests(self, assignment: Assignment, place: JobPlace) -> ComposedJob:
         task = assignment.task
