@@ -19,7 +19,7 @@ _LAST_CHARACTERS: Final = 2000
 
 
 def loading_problems(modules: Sequence[str], folder: Path, environ: Mapping[str, str]) -> str | None:
-    """What keeps these modules from being loaded in `folder`, in words; None: nothing does."""
+    """Try to load these modules in `folder`; the words about what keeps them from it, None if nothing does."""
     command = [sys.executable, "-P", "-m", __name__, *modules]
     try:
         tried = subprocess.run(
