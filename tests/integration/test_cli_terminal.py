@@ -148,6 +148,55 @@ def test_a_job_gets_a_new_script(local: Local, tmp_path: Path) -> None:
     assert "new eu\n" == local.tickwise("jobs", "run-now", "edited", "--follow").out
 
 
+def test_a_new_script_keeps_the_packages_and_the_python_of_the_job(local: Local, tmp_path: Path) -> None:
+    """Without them its next run would fail. A script that declares packages, or an option, takes their place."""
+    script, packages = tmp_path / "packed.py", tmp_path / "requirements.txt"
+    script.write_text("print('old')\n", encoding="utf-8")
+    packages.write_text("tabulate\n", encoding="utf-8")
+    stored(local, script, "--requirements", packages, "--on-demand")
+    stored(local, script, "--python", sys.executable, "--start", "cold", "--on-demand", "--name", "pythonic")
+    script.write_text("print('new')\n", encoding="utf-8")
+    for name in ("packed", "pythonic"):
+        assert 0 == local.tickwise("jobs", "edit", name, script).code
+    tasks = [local.tickwise("jobs", "show", name, "--json").json["task"] for name in ("packed", "pythonic")]
+    assert ["tabulate\n", None] == [task.get("requirements") for task in tasks]
+    assert [(None, None), (sys.executable, "cold")] == [(task.get("python"), task.get("start")) for task in tasks]
+    ran = local.tickwise("jobs", "edit", "pythonic", script, "--python", "none")
+    assert (0, None) == (
+        ran.code,
+        local.tickwise("jobs", "show", "pythonic", "--json").json["task"].get("python"),
+    ), ran.err
+    script.write_text("# /// script\n# dependencies = ['attrs']\n# ///\nprint('own')\n", encoding="utf-8")
+    assert 0 == local.tickwise("jobs", "edit", "packed", script).code
+    assert "requirements" not in local.tickwise("jobs", "show", "packed", "--json").json["task"]
+
+
+def test_an_edit_says_what_it_changes(local: Local, tmp_path: Path) -> None:
+    """Before and after it, and in the audit log: lines of scripts, the names of files, and no values of variables."""
+    script, helper = tmp_path / "said.py", tmp_path / "helper.py"
+    script.write_text("import helper\nprint('Stadt')\n", encoding="utf-8")
+    helper.write_text("X = 1\nY = 2\n", encoding="utf-8")
+    stored(local, script, "--file", helper, "--env", "TOKEN=one", "--on-demand")
+    script.write_text("import helper\nprint('Ort')\n", encoding="utf-8")
+    helper.write_text("X = 1\nY = 3\n", encoding="utf-8")
+    edit = ("jobs", "edit", "said", script, "--task-file", helper, "--env", "TOKEN=two", "--retries", "1")
+    tried = local.tickwise(*edit, "--dry-run")
+    lines = tried.out.splitlines()
+    assert {"task.source", "- print('Stadt')", "+ print('Ort')", "task.files.helper.py", "- Y = 2", "+ Y = 3"} <= {
+        *lines
+    }
+    assert {"task.env: TOKEN", "max_retries: 3 → 1"} <= {*lines}, lines
+    assert [] == [line for line in lines if "one" in line or "two" in line]
+    names = ("max_retries", "task.source", "task.env", "task.files.helper.py")
+    told = local.tickwise(*edit).out
+    (changed,) = [line for line in told.splitlines() if line.startswith("Changed: ")]
+    assert set(names) == set(changed.removeprefix("Changed: ").split(", "))
+    logged = local.tickwise("audit", "list", "--target", "said", "--action", "job.changed", "--columns", "changed").out
+    assert ["CHANGED", "task.files.helper.py: 12 → 12 bytes, task.source: 29 → 27 bytes, max_retries: null → 1"] == (
+        logged.splitlines()
+    )
+
+
 # ------------------------------------------------------------------------------------------ when it runs
 
 

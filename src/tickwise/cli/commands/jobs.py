@@ -22,6 +22,7 @@ from tickwise.cli.options import confinement, policies
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
+from tickwise.cli.terminal.differences import changed_fields, difference_lines
 from tickwise.cli.views.jobs import fields, job_table, says_something
 from tickwise.cli.views.runs import run_table
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -221,7 +222,7 @@ def show(session: Session, job: str, count: int) -> None:
 def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> int:
     """Change a job: by options, by JSON, by a new SCRIPT for it, or, without any, in your editor.
 
-    A SCRIPT takes the place of what the job runs; its folder, variables and files stay.
+    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
     --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
@@ -241,13 +242,24 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
         session.show_json(changed)
         return Exit.OK
     if options["dry_run"]:
+        _show_changes(session, answer.body, changes)
         _show_difference(session, changed)
         return Exit.OK
     session.say(f"Job {session.short(identifier)} is changed.")
+    if names := changed_fields(answer.body, changes):
+        session.say(f"Changed: {output.safe(', '.join(names))}")
     _say_next(session, changed)
     for warning in changed.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
+
+
+def _show_changes(session: Session, before: dict[str, Any], changes: dict[str, Any]) -> None:
+    """What the change does to the job itself."""
+    colour = session.colour(sys.stdout)
+    for sign, text in difference_lines(before, changes):
+        shown = f"{sign} {output.safe(text)}".rstrip() if sign else output.safe(text)
+        click.echo(output.styled(shown, {"-": "red", "+": "green", "": "bold"}.get(sign), colour))
 
 
 def _show_difference(session: Session, difference: dict[str, Any]) -> None:
@@ -310,9 +322,16 @@ def _changes(
 def _new_script(
     session: Session, around: surroundings.Surroundings, path: Path, before: dict[str, Any]
 ) -> dict[str, Any]:  # fmt: skip
-    """The task of a new script, in the surroundings of the job's task."""
+    """The task of a new script, in the surroundings of the job's task: its Python and its packages among them, unless
+    the script, or an option, says others."""
     script = work.read_script(path)
-    kept = {name: before[name] for name in ("directory", "env", "files") if before.get(name)}
+    stays = ["directory", "env", "files"]
+    if script.kind == "python" and before.get("kind") == "python":
+        has_header = surroundings.MARK in script.source
+        stays += ["start", "lock"] if has_header else ["start", *surroundings.DECLARING, "python"]
+    kept = {name: before[name] for name in stays if before.get(name)}
+    if around.python is not None:
+        kept = {name: value for name, value in kept.items() if name not in surroundings.DECLARING}
     task = surroundings.of_task(session, around, {**work.script_task(script), **kept}, script=script)
     return work.inline_or_stored(session, script, task)
 
