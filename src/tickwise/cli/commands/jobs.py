@@ -171,7 +171,10 @@ def list_jobs(
     if session.as_json:
         session.show_json(found)
         return
-    empty = "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
+    narrowed = wanted_labels or statuses or any(value is not None for value in filters.values())
+    empty = (
+        "No jobs match." if narrowed else "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
+    )
     job_table(session, found, empty=empty, more=more and f"{more} --all shows all.")
 
 
