@@ -9,10 +9,12 @@ import pty
 import re
 import select
 import signal
+import socketserver
 import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -187,6 +189,11 @@ def test_an_edit_says_what_it_changes(local: Local, tmp_path: Path) -> None:
     }
     assert {"task.env: TOKEN", "max_retries: 3 → 1"} <= {*lines}, lines
     assert [] == [line for line in lines if "one" in line or "two" in line]
+    mixed = local.tickwise("jobs", "edit", "said", "--file", helper)
+    assert (2, True) == (
+        mixed.code,
+        "a file that travels with the script is --task-file" in " ".join(mixed.err.split()),
+    )
     names = ("max_retries", "task.source", "task.env", "task.files.helper.py")
     told = local.tickwise(*edit).out
     (changed,) = [line for line in told.splitlines() if line.startswith("Changed: ")]
@@ -195,6 +202,40 @@ def test_an_edit_says_what_it_changes(local: Local, tmp_path: Path) -> None:
     assert ["CHANGED", "task.files.helper.py: 12 → 12 bytes, task.source: 29 → 27 bytes, max_retries: null → 1"] == (
         logged.splitlines()
     )
+
+
+def test_a_job_that_tells_a_channel_which_never_delivered_says_so(local: Local) -> None:
+    """Else a failure at night tells nobody, and nobody knows. A channel that delivered is not doubted."""
+    with socketserver.TCPServer(("127.0.0.1", 0), _Taking) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
+        assert 0 == local.tickwise("channels", "add", "hook", address, "--allow-private").code
+        made = local.tickwise("run", "--shell", "true", "--every", "1d", "--name", "telling", "--notify", "hook")
+        assert "Warning: the channel hook has delivered nothing yet. Try it: tickwise channels test hook" in made.err
+        assert 0 == local.tickwise("channels", "test", "hook").code
+        edited = local.tickwise("jobs", "edit", "telling", "--notify", "hook")
+        receiver.shutdown()
+    assert (0, "") == (edited.code, edited.err)
+    assert 0 == local.tickwise("channels", "add", "mail", "--to", "ada@example.com").code
+    assert 1 == local.tickwise("channels", "test", "mail").code
+    edited = local.tickwise("jobs", "edit", "telling", "--notify", "mail")
+    assert "Warning: the channel mail could not deliver its newest message: no mail server" in edited.err
+    private = local.tickwise(
+        "channels", "add", "own", "smtp://127.0.0.1:25", "--to", "a@b.example", "--from", "c@d.example"
+    )
+    assert (4, True) == (private.code, "--allow-private" in private.err)
+
+
+class _Taking(socketserver.StreamRequestHandler):
+    """A receiver of webhooks."""
+
+    def handle(self) -> None:
+        length = 0
+        while (line := self.rfile.readline().strip()) != b"":
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        self.rfile.read(length)
+        self.wfile.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 
 
 # ------------------------------------------------------------------------------------------ when it runs

@@ -14,6 +14,7 @@ import click
 from tickwise.cli import bulk, job_fields, labels, moments, output, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
+from tickwise.cli.lookup.channels import tell_doubtful
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of
 from tickwise.cli.lookup.pages import first_of
@@ -252,6 +253,7 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
     if names := changed_fields(answer.body, changes):
         session.say(f"Changed: {output.safe(', '.join(names))}")
     _say_next(session, changed)
+    tell_doubtful(session, changes.get("notify"))
     for warning in changed.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
@@ -288,7 +290,8 @@ def _changes(
     """Apply the options to the job as it is."""
     changes: dict[str, Any] = {}
     if options["file"]:
-        read = work.read_json(options["file"], "", "--file")
+        advice = f" (--file takes changed fields; a file that travels with the script is {TASK_FILE})"
+        read = work.read_json(options["file"], "", "--file", advice=advice)
         if not isinstance(read, dict):
             raise click.UsageError("--file must hold a JSON object with the fields to change.")
         changes |= read
