@@ -266,6 +266,19 @@ def test_a_queue_on_hold_is_said_instead_of_now(local: Local) -> None:
     assert 0 == local.tickwise("stops", "lift", "--all").code
 
 
+def test_the_next_run_is_told_on_the_clock_of_the_job_too(local: Local) -> None:
+    """Who asked for 02:30 looks for 02:30; where both clocks show the same, once is enough."""
+    words = ("--shell", "true", "--cron", "30 2 * * *", "--timezone", "Asia/Tokyo", "--name", "far away")
+    told = local.tickwise("run", *words, env={"TZ": "UTC"}).out
+    assert re.search(r"Next run: \S+ 17:30:00 UTC \(.*\), \S+ 02:30 in Asia/Tokyo", told), told
+    told = local.tickwise("jobs", "edit", "far away", "--priority", "7", env={"TZ": "UTC"}).out
+    assert " 02:30 in Asia/Tokyo" in told
+    assert (
+        " in Asia/Tokyo"
+        not in local.tickwise("jobs", "edit", "far away", "--priority", "6", env={"TZ": "Asia/Tokyo"}).out
+    )
+
+
 def test_the_next_run_is_one_that_calendars_skips_and_snoozes_let_run(local: Local) -> None:
     """As it is stored, in the list, and where the job is shown."""
     today = datetime.now(UTC).strftime("%a").lower()

@@ -18,7 +18,7 @@ from tickwise.cli.lookup.channels import tell_doubtful
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of
 from tickwise.cli.lookup.pages import first_of
-from tickwise.cli.lookup.standstill import wait_words, when_it_runs
+from tickwise.cli.lookup.standstill import next_words, wait_words, when_it_runs
 from tickwise.cli.options import confinement, policies
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
@@ -451,7 +451,7 @@ def _say_next(session: Session, job: dict[str, Any]) -> None:
     if coming is None:
         session.say("Nothing lets it run in the near future.")
     else:
-        session.say(f"Next run: {session.time(coming)}{wait_words(session, job, str(job['job_id']), coming)}")
+        session.say(next_words(session, job, coming) + wait_words(session, job, str(job["job_id"]), coming))
 
 
 @jobs.command("run-now")
