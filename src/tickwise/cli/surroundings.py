@@ -166,10 +166,10 @@ def _tell_left_behind(session: Session, said: Surroundings, script: work.Script,
     shown = [os.path.relpath(folder / name) for name in left[:NAMED]]
     options = " ".join(f"{said.file_option} {shlex.quote(name)}" for name in shown)
     more = f", and {len(left) - NAMED} more" if len(left) > NAMED else ""
-    them = "it" if len(left) == 1 else "them"
+    they, them, do = ("it", "it", "does") if len(left) == 1 else ("they", "them", "do")
     session.note(
-        f"Warning: {script.path.name} imports {', '.join(left[:NAMED])}{more} from its own folder, and without {them} "
-        f"in the job that fails, unless its Python has {them}. Let {them} travel: {options}"
+        f"Warning: {script.path.name} imports {', '.join(left[:NAMED])}{more} from its own folder; {they} {do} not "
+        f"travel with the job, so the import fails unless its Python has {them}. Let {them} travel: {options}"
     )
 
 

@@ -202,7 +202,10 @@ def test_what_travels_is_not_named(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("")
     told = _python(capsys, _session(), script, files=(str(tmp_path / "shop"),))[1]
-    assert (True, False) == ("imports loader.py from its own folder" in told, "shop" in told.partition("Warning")[2])
+    assert (True, False) == (
+        "imports loader.py from its own folder; it does not travel" in told,
+        "shop" in told.partition("Warning")[2],
+    )
     whole = (str(tmp_path / "shop"), str(tmp_path / "loader.py"))
     for quiet in ({"files": whole}, {"env": ("PYTHONPATH=/srv/lib",)}):
         assert "Warning" not in _python(capsys, _session(), script, **quiet)[1]

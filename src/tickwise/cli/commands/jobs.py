@@ -273,7 +273,7 @@ def _show_difference(session: Session, difference: dict[str, Any]) -> None:
     signs = {at: "-" if at in gone else "+" if at in new else " " for at in difference["before"] + difference["after"]}
     seen_at = moments.now()
     colour = session.colour(sys.stdout)
-    for at in sorted(signs, key=lambda text: moments.instant(text) or 0.0):
+    for at in sorted(signs, key=lambda text: moments.instant(text) or 0.0) if gone or new else ():
         style = {"-": "red", "+": "green"}.get(signs[at])
         click.echo(output.styled(f"{signs[at]} {session.time(at, seen_at=seen_at)}", style, colour))
     for warning in difference["warnings"]:
