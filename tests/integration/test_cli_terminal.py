@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.local_up import ROOT, Local, local_up
+from tests.support.waiting import eventually
 from tickwise.cli.terminal import cells
 
 
@@ -236,6 +237,19 @@ class _Taking(socketserver.StreamRequestHandler):
                 length = int(line.split(b":")[1])
         self.rfile.read(length)
         self.wfile.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+
+
+async def test_a_cancel_by_the_name_of_a_job_says_which_run_and_what_goes_on(local: Local) -> None:
+    """Of runs that overlap, a name means the latest; the others are not forgotten."""
+    job = stored(local, "--shell", "sleep 60", "--on-demand", "--name", "sleeper", "--overlap", "allow")
+    runs = [local.tickwise("jobs", "run-now", "sleeper", "--json").json["run_id"] for _ in range(2)]
+    listed = ("runs", "list", "--job", "sleeper", "--status", "RUNNING", "--json")
+    await eventually(lambda: 2 == len(local.tickwise(*listed).json))
+    ran = local.tickwise("runs", "cancel", "sleeper")
+    assert (0, f"Run {runs[1]} will stop.\n") == (ran.code, ran.out), ran.err
+    assert f"Of its job, 1 more still runs. All of them: tickwise runs cancel --job {job}" in ran.err
+    last = local.tickwise("runs", "cancel", runs[0])
+    assert (0, f"Run {runs[0]} will stop.\n", "") == (last.code, last.out, last.err)
 
 
 # ------------------------------------------------------------------------------------------ when it runs
