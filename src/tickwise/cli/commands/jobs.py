@@ -260,7 +260,7 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
 
 
 def _show_changes(session: Session, before: dict[str, Any], changes: dict[str, Any]) -> None:
-    """What the change does to the job itself."""
+    """Show the difference that the change makes to the job itself."""
     colour = session.colour(sys.stdout)
     for sign, text in difference_lines(before, changes):
         shown = f"{sign} {output.safe(text)}".rstrip() if sign else output.safe(text)
