@@ -247,7 +247,7 @@ def _missed(known: HealthFacts) -> list[Finding]:
     jobs = "one job" if missed.jobs == 1 else f"{number(missed.jobs)} jobs"
     more = "More than " if missed.more else ""
     words = f"{more}{times} of {jobs} did not run in 24 hours."
-    advice = "Nobody chose that: its page says why."
+    advice = "Nobody chose that; the list says why."
     return [Finding(Level.NOTE, words, advice, "/runs", missed.query)]
 
 
