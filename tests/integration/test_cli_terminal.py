@@ -9,10 +9,12 @@ import pty
 import re
 import select
 import signal
+import socketserver
 import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.local_up import ROOT, Local, local_up
+from tests.support.waiting import eventually
 from tickwise.cli.terminal import cells
 
 
@@ -148,6 +151,107 @@ def test_a_job_gets_a_new_script(local: Local, tmp_path: Path) -> None:
     assert "new eu\n" == local.tickwise("jobs", "run-now", "edited", "--follow").out
 
 
+def test_a_new_script_keeps_the_packages_and_the_python_of_the_job(local: Local, tmp_path: Path) -> None:
+    """Without them its next run would fail. A script that declares packages, or an option, takes their place."""
+    script, packages = tmp_path / "packed.py", tmp_path / "requirements.txt"
+    script.write_text("print('old')\n", encoding="utf-8")
+    packages.write_text("tabulate\n", encoding="utf-8")
+    stored(local, script, "--requirements", packages, "--on-demand")
+    stored(local, script, "--python", sys.executable, "--start", "cold", "--on-demand", "--name", "pythonic")
+    script.write_text("print('new')\n", encoding="utf-8")
+    for name in ("packed", "pythonic"):
+        assert 0 == local.tickwise("jobs", "edit", name, script).code
+    tasks = [local.tickwise("jobs", "show", name, "--json").json["task"] for name in ("packed", "pythonic")]
+    assert ["tabulate\n", None] == [task.get("requirements") for task in tasks]
+    assert [(None, None), (sys.executable, "cold")] == [(task.get("python"), task.get("start")) for task in tasks]
+    ran = local.tickwise("jobs", "edit", "pythonic", script, "--python", "none")
+    assert (0, None) == (
+        ran.code,
+        local.tickwise("jobs", "show", "pythonic", "--json").json["task"].get("python"),
+    ), ran.err
+    script.write_text("# /// script\n# dependencies = ['attrs']\n# ///\nprint('own')\n", encoding="utf-8")
+    assert 0 == local.tickwise("jobs", "edit", "packed", script).code
+    assert "requirements" not in local.tickwise("jobs", "show", "packed", "--json").json["task"]
+
+
+def test_an_edit_says_what_it_changes(local: Local, tmp_path: Path) -> None:
+    """Before and after it, and in the audit log: lines of scripts, the names of files, and no values of variables."""
+    script, helper = tmp_path / "said.py", tmp_path / "helper.py"
+    script.write_text("import helper\nprint('Stadt')\n", encoding="utf-8")
+    helper.write_text("X = 1\nY = 2\n", encoding="utf-8")
+    stored(local, script, "--file", helper, "--env", "TOKEN=one", "--on-demand")
+    script.write_text("import helper\nprint('Ort')\n", encoding="utf-8")
+    helper.write_text("X = 1\nY = 3\n", encoding="utf-8")
+    edit = ("jobs", "edit", "said", script, "--task-file", helper, "--env", "TOKEN=two", "--retries", "1")
+    tried = local.tickwise(*edit, "--dry-run")
+    lines = tried.out.splitlines()
+    assert {"task.source", "- print('Stadt')", "+ print('Ort')", "task.files.helper.py", "- Y = 2", "+ Y = 3"} <= {
+        *lines
+    }
+    assert {"task.env: TOKEN", "max_retries: 3 → 1"} <= {*lines}, lines
+    assert [] == [line for line in lines if "one" in line or "two" in line]
+    mixed = local.tickwise("jobs", "edit", "said", "--file", helper)
+    assert (2, True) == (
+        mixed.code,
+        "a file that travels with the script is --task-file" in " ".join(mixed.err.split()),
+    )
+    names = ("max_retries", "task.source", "task.env", "task.files.helper.py")
+    told = local.tickwise(*edit).out
+    (changed,) = [line for line in told.splitlines() if line.startswith("Changed: ")]
+    assert set(names) == set(changed.removeprefix("Changed: ").split(", "))
+    logged = local.tickwise("audit", "list", "--target", "said", "--action", "job.changed", "--columns", "changed").out
+    assert ["CHANGED", "task.files.helper.py: 12 → 12 bytes, task.source: 29 → 27 bytes, max_retries: null → 1"] == (
+        logged.splitlines()
+    )
+
+
+def test_a_job_that_tells_a_channel_which_never_delivered_says_so(local: Local) -> None:
+    """Else a failure at night tells nobody, and nobody knows. A channel that delivered is not doubted."""
+    with socketserver.TCPServer(("127.0.0.1", 0), _Taking) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
+        assert 0 == local.tickwise("channels", "add", "hook", address, "--allow-private").code
+        made = local.tickwise("run", "--shell", "true", "--every", "1d", "--name", "telling", "--notify", "hook")
+        assert "Warning: the channel hook has delivered nothing yet. Try it: tickwise channels test hook" in made.err
+        assert 0 == local.tickwise("channels", "test", "hook").code
+        edited = local.tickwise("jobs", "edit", "telling", "--notify", "hook")
+        receiver.shutdown()
+    assert (0, "") == (edited.code, edited.err)
+    assert 0 == local.tickwise("channels", "add", "mail", "--to", "ada@example.com").code
+    assert 1 == local.tickwise("channels", "test", "mail").code
+    edited = local.tickwise("jobs", "edit", "telling", "--notify", "mail")
+    assert "Warning: the channel mail could not deliver its newest message: no mail server" in edited.err
+    private = local.tickwise(
+        "channels", "add", "own", "smtp://127.0.0.1:25", "--to", "a@b.example", "--from", "c@d.example"
+    )
+    assert (4, True) == (private.code, "--allow-private" in private.err)
+
+
+class _Taking(socketserver.StreamRequestHandler):
+    """A receiver of webhooks."""
+
+    def handle(self) -> None:
+        length = 0
+        while (line := self.rfile.readline().strip()) != b"":
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        self.rfile.read(length)
+        self.wfile.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+
+
+async def test_a_cancel_by_the_name_of_a_job_says_which_run_and_what_goes_on(local: Local) -> None:
+    """Of runs that overlap, a name means the latest; the others are not forgotten."""
+    job = stored(local, "--shell", "sleep 60", "--on-demand", "--name", "sleeper", "--overlap", "allow")
+    runs = [local.tickwise("jobs", "run-now", "sleeper", "--json").json["run_id"] for _ in range(2)]
+    listed = ("runs", "list", "--job", "sleeper", "--status", "RUNNING", "--json")
+    await eventually(lambda: 2 == len(local.tickwise(*listed).json))
+    ran = local.tickwise("runs", "cancel", "sleeper")
+    assert (0, f"Run {runs[1]} will stop.\n") == (ran.code, ran.out), ran.err
+    assert f"Of its job, 1 more still runs. All of them: tickwise runs cancel --job {job}" in ran.err
+    last = local.tickwise("runs", "cancel", runs[0])
+    assert (0, f"Run {runs[0]} will stop.\n", "") == (last.code, last.out, last.err)
+
+
 # ------------------------------------------------------------------------------------------ when it runs
 
 
@@ -174,6 +278,19 @@ def test_a_queue_on_hold_is_said_instead_of_now(local: Local) -> None:
     body = {"name": "a", "schedule_type": "IMMEDIATE", "queue": "slow", "task": {"kind": "shell", "command": "true"}}
     assert "It waits: the queue slow" in local.tickwise("jobs", "create", stdin=json.dumps(body)).out
     assert 0 == local.tickwise("stops", "lift", "--all").code
+
+
+def test_the_next_run_is_told_on_the_clock_of_the_job_too(local: Local) -> None:
+    """Who asked for 02:30 looks for 02:30; where both clocks show the same, once is enough."""
+    words = ("--shell", "true", "--cron", "30 2 * * *", "--timezone", "Asia/Tokyo", "--name", "far away")
+    told = local.tickwise("run", *words, env={"TZ": "UTC"}).out
+    assert re.search(r"Next run: \S+ 17:30:00 UTC \(.*\), \S+ 02:30 in Asia/Tokyo", told), told
+    told = local.tickwise("jobs", "edit", "far away", "--priority", "7", env={"TZ": "UTC"}).out
+    assert " 02:30 in Asia/Tokyo" in told
+    assert (
+        " in Asia/Tokyo"
+        not in local.tickwise("jobs", "edit", "far away", "--priority", "6", env={"TZ": "Asia/Tokyo"}).out
+    )
 
 
 def test_the_next_run_is_one_that_calendars_skips_and_snoozes_let_run(local: Local) -> None:

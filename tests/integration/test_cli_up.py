@@ -256,6 +256,55 @@ def test_functions_of_the_callers_folder_are_found_in_the_background(tmp_path: P
     assert f"it is looked for in {tmp_path}, on PYTHONPATH" in ran.stderr
 
 
+def test_an_upgrade_from_another_folder_finds_the_functions_of_the_one_before(tmp_path: Path) -> None:
+    """`make up` after a `git pull` runs in the checkout, and the modules lie elsewhere: beside the caller of the first
+    `up`, or on its PYTHONPATH. Modules that cannot be loaded any more leave the one that runs alone."""
+    shop, parts, data = tmp_path / "shop", tmp_path / "parts", Folder(tmp_path / "data")
+    shop.mkdir()
+    parts.mkdir()
+    (parts / "shop_parts.py").write_text("SEVEN = 7\n")
+    module = shop / "shop_jobs.py"
+    module.write_text(
+        "from shop_parts import SEVEN\nfrom tickwise_sdk import task\n\n\n@task('shop.tidy')\n"
+        "def tidy() -> int:\n    return SEVEN\n"
+    )
+    command = [sys.executable, "-m", "tickwise", "up", "--background", "--port", "0", "--database", "memory://"]
+    given = {**data.environ, "TICKWISE_FUNCTION_MODULES": "shop_jobs", "PYTHONPATH": str(parts)}
+    first = subprocess.run(command, env=given, cwd=shop, capture_output=True, text=True, timeout=120, check=False)
+    assert 0 == first.returncode, first.stderr
+    file = data.path / "client.json"
+    for is_broken in (False, True):
+        if is_broken:
+            module.write_text(f"{module.read_text()}\nimport no_such_package\n")
+        before = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
+        ran = data.tickwise("up", "--background")
+        after = json.loads(file.read_text(encoding="utf-8"))
+        assert (is_broken, int(Exit.MISCONFIGURED) if is_broken else 0) == (before["pid"] == after["pid"], ran.code)
+        assert ("No module named 'no_such_package'" if is_broken else f"are looked for in {shop}.") in ran.err
+        done = data.tickwise("run", "--function", "shop.tidy", "--now", "--wait")
+        assert 0 == done.code, done.err
+    data.tickwise("down")
+
+
+def test_a_restart_that_fails_says_how_to_start_with_the_settings_of_the_one_before(tmp_path: Path) -> None:
+    """The record of the one before is gone by then. Here a setting of the next one is refused at its start."""
+    data = Folder(tmp_path / "data")
+    place = ("--port", "0", "--database", "memory://")
+    given = {**data.environ, "TICKWISE_QUEUES": "default,web1"}
+    assert 0 == run_command(("up", "--background", *place), given).code
+    file = data.path / "client.json"
+    before = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = data.tickwise("up", "--background", "--port", port)
+    assert (int(Exit.MISCONFIGURED), True) == (ran.code, "The one before has ended." in ran.err), ran.err
+    command = ran.err.strip().splitlines()[-1].strip()
+    wanted = f"-m tickwise up --background --data-dir {data.path} --port {port}"
+    assert (True, True) == ("TICKWISE_QUEUES=default,web1 " in command, command.endswith(wanted)), command
+
+
 def test_one_of_another_installation_or_a_newer_one_goes_on(folder: Folder) -> None:
     """Two checkouts that share a folder do not stop each other's."""
     file, note = folder.path / "client.json", folder.path / "installation"

@@ -201,6 +201,11 @@ class _Job(Generic[_V]):
         except Mismatch as wrong:
             raise PayloadError(f"the result of run {run['run_id']} does not fit: {wrong}") from None
 
+    def _late(self, timeout_seconds: float) -> TimeoutError:
+        """With what the server remarked when the job was made: it may be the reason."""
+        remarks = "".join(f"; {warning}" for warning in self.warnings)
+        return TimeoutError(f"job {self.job_id} has not ended within {timeout_seconds:g} s{remarks}")
+
     def __repr__(self) -> str:
         return f"<job {self.job_id}>"
 
@@ -225,7 +230,7 @@ class Submitted(_Job[_V]):
             if run is not None and run["status"] in FINAL:
                 return self._value(run)
             if time.monotonic() + look > until:
-                raise TimeoutError(f"job {self.job_id} has not run within {timeout_seconds:g} s")
+                raise self._late(timeout_seconds)
             time.sleep(look)
             look = min(look * 2, MAX_LOOK_SECONDS)
 
@@ -251,7 +256,7 @@ class AsyncSubmitted(_Job[_V]):
             if run is not None and run["status"] in FINAL:
                 return self._value(run)
             if time.monotonic() + look > until:
-                raise TimeoutError(f"job {self.job_id} has not run within {timeout_seconds:g} s")
+                raise self._late(timeout_seconds)
             await asyncio.sleep(look)
             look = min(look * 2, MAX_LOOK_SECONDS)
 

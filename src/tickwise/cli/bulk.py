@@ -15,6 +15,7 @@ import click
 from tickwise.cli import moments, output, work
 from tickwise.cli.failures import Exit, FieldSource
 from tickwise.cli.lookup.completion import JOB, QUEUE
+from tickwise.cli.lookup.names import names_of
 from tickwise.cli.references import executor_id, job_id
 from tickwise.cli.session import Decorated, Session
 from tickwise.cli.terminal.progress import progress
@@ -256,10 +257,11 @@ def _show_matches(session: Session, bulk: Bulk, found: Json) -> Exit:
         session.show_json(found)
         return Exit.OK
     session.say(f"It would {bulk.verb} {_how_many(found, bulk.noun)}. Nothing is changed.")
+    names = names_of(session, [each["job_id"] for each in found["sample"] if "name" not in each])
     rows = [
         (
             session.short(each.get("run_id") or each["job_id"]),
-            str(each.get("job_name") or each.get("name") or ""),
+            str(each.get("name") or names.get(each["job_id"], "")),
             each["status"],
         )
         for each in found["sample"]

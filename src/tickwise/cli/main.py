@@ -114,7 +114,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "down": CommandEntry("up", "down", "Stop the server that `up --background` started; the data stays."),
         "run": CommandEntry("run", "run", "Run a script, command, request or function: now, later or by schedule."),
         "status": CommandEntry(
-            "observing.status", "status", "Show what runs, what failed since yesterday, what is late, and who is there."
+            "observing.status",
+            "status",
+            "Show what runs, what failed or did not run since yesterday, what is late, and who is there.",
         ),
         "top": CommandEntry(
             "observing.top", "top", "Show what runs, live; q or Ctrl-C leaves. In a pipe, one picture."

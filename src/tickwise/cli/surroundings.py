@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 import click
 
 from tickwise.cli import work
+from tickwise.cli.imported import left_behind
 from tickwise.cli.session import Decorated, Session
 
 NONE: Final = "none"
@@ -39,6 +41,8 @@ DECLARING: Final = ("requirements", "lock")
 """The fields of a task that declare packages."""
 MARK: Final = "# /// script"
 """The beginning of a header that may declare packages (PEP 723)."""
+NAMED: Final = 5
+"""Modules that are named in a warning."""
 _LEFT_OUT: Final = frozenset({"__pycache__", "node_modules"})
 
 
@@ -113,7 +117,7 @@ def of_task(
     session: Session, said: Surroundings, task: dict[str, Any], *, script: work.Script | None = None
 ) -> dict[str, Any]:
     """The task with these surroundings, in place of those that it has. With a Python script: also the interpreter that
-    its first line, or the active virtual environment, stands for. Raises `click.UsageError`."""
+    it has, or that its first line, or the active virtual environment, stands for. Raises `click.UsageError`."""
     if said.given and task.get("kind") not in KINDS:
         belong = "belongs" if len(said.given) == 1 else "belong"
         raise click.UsageError(f"{' and '.join(said.given)} {belong} to scripts and commands, not to this task.")
@@ -129,7 +133,7 @@ def of_task(
     if said.python is None and script is not None and script.kind == "python" and (declared or MARK in script.source):
         session.note("It runs with the packages that it declares.")
     elif script is not None and script.kind == "python":
-        chosen = _chosen(session, script, said.python)
+        chosen = _chosen(session, script, said.python, task.get("python"))
         _put(found, "python", chosen.python)
         named = "the executor's Python" if chosen.python is None else chosen.python
         session.note(f"It runs with {named} ({chosen.why}).")
@@ -144,9 +148,29 @@ def of_task(
     if said.files:
         base = Path.cwd() if script is None else script.path.absolute().parent
         _put(found, "files", {} if list(said.files) == [NONE] else _files(said, base, found.get("files") or {}))
+    if script is not None and script.kind == "python":
+        _tell_left_behind(session, said, script, found)
     for name, option in OPTIONS.items():
         work.blame(session, f"/task/{name}", said.file_option if name == "files" else option)
     return found
+
+
+def _tell_left_behind(session: Session, said: Surroundings, script: work.Script, task: Mapping[str, Any]) -> None:
+    """Say which modules beside the script it imports without them: else its first run says it, perhaps at night."""
+    if "PYTHONPATH" in (task.get("env") or {}):
+        return
+    folder = script.path.absolute().parent
+    left = left_behind(script.source, folder, task.get("files") or {})
+    if not left:
+        return
+    shown = [os.path.relpath(folder / name) for name in left[:NAMED]]
+    options = " ".join(f"{said.file_option} {shlex.quote(name)}" for name in shown)
+    more = f", and {len(left) - NAMED} more" if len(left) > NAMED else ""
+    they, them, do = ("it", "it", "does") if len(left) == 1 else ("they", "them", "do")
+    session.note(
+        f"Warning: {script.path.name} imports {', '.join(left[:NAMED])}{more} from its own folder; {they} {do} not "
+        f"travel with the job, so the import fails unless its Python has {them}. Let {them} travel: {options}"
+    )
 
 
 def _put(task: dict[str, Any], name: str, value: Any) -> None:
@@ -165,9 +189,14 @@ def is_local(session: Session) -> bool:
 # ---------------------------------------------------------------------------------------- the interpreter
 
 
-def _chosen(session: Session, script: work.Script, named: str | None) -> Chosen:
+def _chosen(session: Session, script: work.Script, named: str | None, before: str | None) -> Chosen:
+    """`before`: the interpreter of the job that the script is for."""
+    if named == NONE:
+        return Chosen(None, "--python")
     if named is not None:
         return Chosen(_python(session, named), "--python")
+    if before is not None:
+        return Chosen(before, "as before; --python names another one, or none")
     program = script.interpreter[0] if script.interpreter else ""
     if Path(program).name.startswith(("python", "pypy")):
         first = f"the first line of {script.path.name}"

@@ -253,8 +253,9 @@ def _warn_of_relative_file(session: Session, name: str, value: str) -> None:
         )
 
 
-def read_json(file: str | None, text: str, what: str) -> Any:
-    """A JSON value from a file (`-`: stdin), or from the text itself if `file` is None."""
+def read_json(file: str | None, text: str, what: str, *, advice: str = "") -> Any:
+    """A JSON value from a file (`-`: stdin), or from the text itself if `file` is None. `advice`: behind the error
+    about a text that is none."""
     if file is not None:
         what = "stdin" if file == "-" else file
         try:
@@ -264,7 +265,7 @@ def read_json(file: str | None, text: str, what: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
-        raise click.UsageError(f"{what} is not JSON: {error}") from None
+        raise click.UsageError(f"{what} is not JSON: {error}{advice}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- schedule

@@ -88,6 +88,20 @@ def test_settings_of_the_environment_go_along_and_secrets_do_not(tmp_path: Path)
     assert (2, []) == (named.code, [*units.iterdir()])
 
 
+def test_a_service_finds_the_functions_of_the_folder_in_which_it_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd starts it in `/`, where the modules are not. Without functions the unit holds no folder."""
+    shop = tmp_path / "shop 100%"
+    shop.mkdir()
+    monkeypatch.chdir(shop)
+    service = made(tmp_path)
+    for modules, wanted in (("shop_jobs", [str(shop).replace("%", "%%")]), ("", [])):
+        given = {"TICKWISE_FUNCTION_MODULES": modules} if modules else {}
+        install(Session(environ=given), service, load(given), {}, runs=False)
+        assert wanted == lines(service.file.read_text(encoding="utf-8"), "WorkingDirectory")
+
+
 def test_a_file_of_others_is_left_alone(tmp_path: Path) -> None:
     """Neither written over nor removed."""
     assert 0 == up(tmp_path / "units", "--install-service", "--data-dir", tmp_path).code
@@ -112,7 +126,9 @@ def test_systemd_takes_the_unit(tmp_path: Path, is_system: bool) -> None:
         pytest.skip("systemd-analyze comes with systemd")
     service = made(tmp_path, is_system=is_system)
     command = [sys.executable, "-m", "tickwise", "up", "--data-dir", str(tmp_path / HARD)]
-    service.write(unit_text(service, command, {"A": f"{HARD}\tx", "PATH": "/usr/bin"}, 35.0))
+    folder = tmp_path / HARD
+    folder.mkdir()
+    service.write(unit_text(service, command, {"A": f"{HARD}\tx", "PATH": "/usr/bin"}, 35.0, folder=folder))
     done = subprocess.run(
         [program, "verify", "--man=no", "--recursive-errors=no", str(service.file)], capture_output=True, text=True,
         check=False,

@@ -103,3 +103,24 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         assert 0 == typed(monkeypatch, "y\n", server.url)
     shown = screen.getvalue()
     assert 0 < shown.index("1/2") < shown.index("2/2")
+
+
+def test_a_trial_names_the_jobs_of_the_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """An id alone says nobody what would be stopped. Names that the caller may not read are left out."""
+    words = ["runs", "cancel", "--status", "queued", "--dry-run", "--api-key", "k"]
+    with serving(matches(1), Reply(200, [{"job_id": OPERATION, "name": "nightly"}])) as server:
+        assert 0 == main([*words, "--url", server.url])
+    assert [OPERATION, "nightly", "QUEUED"] == capsys.readouterr().out.splitlines()[-1].split()
+    with serving(matches(1), Reply(403, {"code": "forbidden", "detail": "no", "status": 403})) as server:
+        assert 0 == main([*words, "--url", server.url])
+    assert [OPERATION, "QUEUED"] == capsys.readouterr().out.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize(("words", "told"), [([], "The first one: "), (["--label", "machine=web9"], "No jobs match.")])
+def test_an_empty_list_says_whether_a_filter_made_it_so(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there are forty jobs, nobody needs a first one."""
+    with serving(Reply(200, [])) as server:
+        assert 0 == main(["jobs", "list", *words, "--url", server.url, "--api-key", "k"])
+    assert told in "".join(capsys.readouterr())

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
+from tickwise.domain.notices.rules import NoticeEvent
 
 ID = "018f0000-0000-8000-8000-000000000007"
 AT = "2026-11-21T08:00:00Z"
@@ -195,3 +196,10 @@ def test_alerts_and_notices_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     with serving(Reply(202, NOTICE)) as server:
         assert 0 == run(server.url, "notices", "send-again", ID)
     assert f"/api/v1/notices/{ID}/send-again" == server.received[0].path
+
+
+def test_the_help_names_each_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """An event that is not named is one that nobody finds."""
+    assert 0 == main(["notify", "add", "--help"])
+    said = set(capsys.readouterr().out.replace(",", " ").replace(";", " ").replace(".", " ").split())
+    assert set() == {each.value for each in NoticeEvent} - said

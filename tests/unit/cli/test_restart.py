@@ -9,7 +9,14 @@ import pytest
 
 from tickwise import __version__
 from tickwise.cli.connection import Local
-from tickwise.cli.local.restart import database_again, options_again, outdated, settings_again, settings_apart
+from tickwise.cli.local.restart import (
+    database_again,
+    not_given_again,
+    options_again,
+    outdated,
+    settings_again,
+    settings_apart,
+)
 from tickwise.config import SETTINGS, load
 from tickwise.config.described import UNSET, Described
 from tickwise.wiring.installation.build import build_of
@@ -105,6 +112,15 @@ def test_the_next_one_has_the_settings_of_the_one_before() -> None:
     again = settings_again(RUNS, load({}))
     assert {"TICKWISE_QUEUES": "default,web1", "TICKWISE_LEASE_SECONDS": "12.5"} == again.variables
     assert ["smtp_url", "slots"] == again.lost
+
+
+def test_a_service_is_told_which_options_and_settings_it_lacks() -> None:
+    """Its port among them: without it, the service would listen where no client looks."""
+    options = {"--port": None, "--host": None, "--queues": None}
+    wanted = ["--port 8471", "TICKWISE_QUEUES", "TICKWISE_LEASE_SECONDS", "smtp_url", "slots"]
+    assert wanted == not_given_again(RUNS, options, load({}))
+    assert wanted[1:] == not_given_again(RUNS, {**options, "--port": 8472}, load({}))
+    assert wanted[1:] == not_given_again(RUNS, options, load({"TICKWISE_PORT": "8472"}))
 
 
 def test_a_setting_that_is_given_is_not_that_of_the_one_before() -> None:

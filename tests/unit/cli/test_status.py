@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.cli.main import main
+from tickwise.cli.overview import misses
 from tickwise.cli.overview.glance import AT_ONCE, Glance, as_json, together
 from tickwise.cli.overview.lines import status_lines, unserved_words
 from tickwise.cli.session import Session
+from tickwise.domain.notices.judging import UNCHOSEN
 from tickwise.sdk.client import ProblemError
 
 FORBIDDEN = Reply(403, {"code": "forbidden", "detail": "you need runs:read", "status": 403})
@@ -108,6 +111,39 @@ def test_a_need_of_late_jobs_that_no_executor_meets_is_told_once() -> None:
     found = _glance([*late, _late("default")], is_local=True)
     assert [f"2 jobs late: {missing}"] == unserved_words(found)
     assert {missing: 2} == as_json(found)["unmet_needs"]
+
+
+def _skipped(job: str, due: str, until: str | None = None, times: int = 1) -> dict[str, Any]:
+    return {
+        "run_id": f"01a218ef-497c-8853-b7ff-{job * 12}", "job_id": job, "due_time": due, "until": until,
+        "occurrences": times, "reason": "expired", "error_message": f"nobody could start {job}",
+    }  # fmt: skip
+
+
+def test_what_did_not_run_last_night_is_told_by_job() -> None:
+    """The times that a record stands for are counted, and it counts if one of them is not before the look: an outage
+    that began on Friday is told on Monday. Who may not read runs is told nothing of it."""
+    since = 1_800_000_000.0  # 2027-01-15 08:00 UTC
+    friday = _skipped("a", "2027-01-12T08:00:00Z", "2027-01-15T09:00:00Z", 70)
+    expired = [_skipped("b", "2027-01-15T08:30:00Z"), _skipped("a", "2027-01-15T08:10:00Z")]
+    answers = [expired, [friday, _skipped("c", "2027-01-15T07:59:00Z")], [], []]
+    missed, more = misses.by_job(answers, since)
+    assert ([("a", 71), ("b", 1)], False) == ([(each.newest["job_id"], each.times) for each in missed or ()], more)
+    found = replace(_glance([]), missed=missed, names={"a": "backup", "b": "mail"})
+    lines = [" ".join(line.split()) for line in status_lines(Session(environ={"TZ": "UTC"}), found)]
+    title = next(line for line in lines if "did not run" in line)
+    assert title.startswith("72 times of 2 jobs did not run since"), lines
+    rows = lines[lines.index(title) + 2 :][:2]
+    assert [True, True] == ["backup" in rows[0] and "×71" in rows[0], "nobody could start b" in rows[1]]
+    assert [71, 1] == [each["times"] for each in as_json(found)["missed"]]
+    assert (None, False) == misses.by_job([None, [], [], []], since)
+    assert ([], True) == misses.by_job([[_skipped("c", "2027-01-15T07:59:00Z")] * 51, [], [], []], since)
+
+
+def test_a_night_without_a_miss_has_no_line_of_it() -> None:
+    """Nor have skips that somebody chose: only these reasons are asked for, and they are those of the rules."""
+    assert not [line for line in status_lines(Session(environ={}), _glance([])) if "did not run" in line]
+    assert {each.value for each in UNCHOSEN} == set(misses.REASONS)
 
 
 def test_parts_are_asked_for_together() -> None:

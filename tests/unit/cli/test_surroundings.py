@@ -175,6 +175,43 @@ def test_files_have_their_place_below_the_script(tmp_path: Path, capsys: pytest.
     }
 
 
+def test_modules_beside_a_script_that_do_not_travel_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of modules beside it too, in whichever encoding: else a run at night is the first to say so."""
+    monkeypatch.chdir(tmp_path)
+    script = _script(tmp_path, "import csv\nfrom loader import load\nimport shop.orders, tabulate\nimport data\n")
+    (tmp_path / "loader.py").write_text("import texts\nfrom . import siblings\n")
+    (tmp_path / "texts.py").write_bytes("# coding: latin-1\nWORD = 'Größe'\nimport prices\n".encode("latin-1"))
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("")
+    (tmp_path / "shop" / "orders.py").write_text("import prices\n")
+    for other in ("prices", "siblings", "unused"):
+        (tmp_path / f"{other}.py").write_text("")
+    (tmp_path / "data").mkdir()
+    told = _python(capsys, _session(), script)[1]
+    told = " ".join(told.split())
+    assert told.endswith("--file loader.py --file shop --file texts.py --file prices.py")
+    assert "loader.py, shop, texts.py, prices.py" in told
+
+
+def test_what_travels_is_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor is anything where a variable says where modules are, or in a script that is no Python yet."""
+    script = _script(tmp_path, "import shop\nfrom loader import load\n")
+    (tmp_path / "loader.py").write_text("")
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("")
+    told = _python(capsys, _session(), script, files=(str(tmp_path / "shop"),))[1]
+    assert (True, False) == (
+        "imports loader.py from its own folder; it does not travel" in told,
+        "shop" in told.partition("Warning")[2],
+    )
+    whole = (str(tmp_path / "shop"), str(tmp_path / "loader.py"))
+    for quiet in ({"files": whole}, {"env": ("PYTHONPATH=/srv/lib",)}):
+        assert "Warning" not in _python(capsys, _session(), script, **quiet)[1]
+    assert "Warning" not in _python(capsys, _session(), _script(tmp_path, "import loader\nif"))[1]
+
+
 def test_files_that_are_too_large_or_none_are_refused(tmp_path: Path) -> None:
     """Before they are read: one of them may be of any size."""
     command = {"kind": "shell", "command": "ls"}

@@ -13,6 +13,7 @@ import pytest
 from tests.support.scene import HOUR, START, scene
 from tickwise.control.explain.explanations import Because, RunFacts, lasting, sentence
 from tickwise.control.explain.reasons import judged
+from tickwise.control.explain.waits import cause_in_words
 from tickwise.documents.definition import Definition
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal, Trigger, run_id
@@ -264,6 +265,13 @@ def test_lengths_of_time_are_told_in_few_words(seconds: float, words: str) -> No
 def test_a_sentence_begins_with_a_capital_and_ends_with_one_stop() -> None:
     """Whatever it was put together from."""
     assert ["It is so.", "It is so."] == [sentence("it is so"), sentence("it is so.")]
+
+
+def test_an_error_that_is_cut_says_so() -> None:
+    """It would end in the midst of a word, as if that were all."""
+    whole, cut = cause_in_words("no disk"), cause_in_words(f"no disk {'x' * 300}")
+    assert ("no disk", 200, "…") == (whole, len(cut), cut[-1])
+    assert ["It failed: no disk.", "…"] == [sentence(f"it failed: {whole}"), sentence(f"it failed: {cut}")[-1]]
 
 
 async def test_a_schedule_without_a_timer_names_no_further_time() -> None:

@@ -114,6 +114,17 @@ def test_more_failures_are_counted_and_not_told_again() -> None:
     assert 2 == fold.notices[0].events
 
 
+def test_a_failure_of_an_alert_that_nobody_was_told_of_is_told() -> None:
+    """All of its notices are dead, as those of a webhook that was revoked. Once it is told, further ones are counted
+    alone; one that a person has in hand is not told."""
+    untold = standing(alert(), told_at=None)
+    fold = judged([event(1), event(2)], rule(), stands=[untold])
+    assert [(False, NOW)] == [(fold.alerts[0].seen is None, fold.alerts[0].told_at)]
+    assert [[False, 2]] == [[each.joins, each.events] for each in fold.notices]
+    acknowledged = standing(alert(AlertState.ACKNOWLEDGED), told_at=None)
+    assert [] == judged([event()], rule(), stands=[acknowledged]).notices
+
+
 def test_several_failures_of_a_page_are_one_line_of_thought() -> None:
     """One alert, one notice, all counted."""
     fold = judged([event(number) for number in (3, 1, 2)], rule())

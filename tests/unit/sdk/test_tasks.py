@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from tickwise_sdk import (
     PermanentError,
     RegistrationError,
     RetryLater,
+    Submitted,
     current_context,
     task,
     use_middleware,
@@ -325,3 +326,24 @@ def test_a_task_names_the_resources_that_its_runs_hold() -> None:
     body = trains.bind(3).body()
     assert ("gpu", {"gpu": 1}) == (body["queue"], body["resources"])
     assert {"gpu": 2} == trains.bind(3).body(fields={"resources": {"gpu": 2}})["resources"]
+
+
+# ------------------------------------------------------------------------------------------ a result that does not come
+
+
+class Waiting:
+    """A client whose jobs wait without end."""
+
+    def get_job_status(self, _job_id: str) -> dict[str, Any]:
+        return {"latest_run": {"status": "QUEUED"}}
+
+
+def test_a_result_that_does_not_come_says_what_the_server_remarked() -> None:
+    """That no executor offers the function, for example: a name with a typo waits for ever."""
+    remark = "no active executor offers the function 'shop.tydi'; its runs wait until one does"
+    late_words = "job j has not ended within 0.01 s"
+    for warnings, wanted in (([remark], f"{late_words}; {remark}"), ([], late_words)):
+        submitted = Submitted[int]("j", warnings, cast("Any", None), cast("Any", Waiting()))
+        with pytest.raises(TimeoutError) as late:
+            submitted.result(timeout_seconds=0.01)
+        assert wanted == str(late.value)

@@ -10,10 +10,11 @@ import pytest_asyncio
 
 from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
-from tickwise.domain.decision import Hold, TimerState
+from tickwise.domain.decision import Hold, SkipReason, TimerState
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Principal
-from tickwise.ports.store import ClaimRequest, JobQuery
+from tickwise.ports.store import ClaimRequest, FireRequest, JobQuery
+from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor, outcome
 from tickwise.web.views.overview import _held_back
 from tickwise.web.views.rows import lateness_of
@@ -24,6 +25,7 @@ TRACE = (
     + "Traceback (most recent call last):\n  File x\nValueError: no money\n"
 )
 TASK = {"kind": "shell", "command": "true"}
+DAY = 86_400.0
 
 
 @pytest_asyncio.fixture
@@ -200,3 +202,30 @@ async def test_a_label_leads_to_a_stop_of_its_jobs(rig: Rig) -> None:
     [found] = {each["href"] for each in page.named("a") if each.get("href", "").startswith("/stops?")}
     assert 'value="customer=acme"' in (await browser.get(found)).text
     assert "for a time" not in (await browser.get("/jobs?label=customer%3Dacme&name=b")).text
+
+
+async def test_what_did_not_run_is_told_on_the_overview(rig: Rig) -> None:
+    """By times and jobs, with the list that shows them. What somebody chose to skip is not counted, nor is what was
+    over before the day began."""
+    store, ada = rig.here.store, await rig.signed_in("ada", ("viewer", "default"))
+    now = await store.now()
+    make = Factory(now)
+    jobs = [make.recurring(now) for _ in range(3)]
+    for job in jobs:
+        await store.jobs.add([job])
+    assert "did not run" not in await _words(ada, "/")
+    expired = make.skip(jobs[0].job_id, now - 3 * DAY, until=now - 60.0, occurrences=70, reason=SkipReason.EXPIRED)
+    skips = {
+        jobs[0].job_id: [expired, make.skip(jobs[0].job_id, now - 30.0, reason=SkipReason.MISFIRE)],
+        jobs[1].job_id: [make.skip(jobs[1].job_id, now - 30.0, reason=SkipReason.OVERLAP)],
+        jobs[2].job_id: [make.skip(jobs[2].job_id, now - 2 * DAY, reason=SkipReason.EXPIRED)],
+    }
+    async with taken(store, FireRequest(horizon_seconds=2.0, limit=100)) as batch:
+        await batch.commit([make.fire(job, now, None, runs=(), skips=each) for job, each in skips.items()])
+    page_text = (await ada.get("/")).text
+    assert "71 times of one job did not run in 24 hours." in Markup(page_text).words
+    verdict = Markup(page_text.partition('aria-label="Health"')[2].partition("</section>")[0])
+    [link] = [each["href"] for each in verdict.named("a") if "SKIPPED" in each.get("href", "")]
+    shown = Markup((await ada.get(link)).text)
+    links = {each.get("href", "") for each in shown.named("a")}
+    assert any(str(expired.run_id) in each for each in links), links

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -410,3 +411,34 @@ async def test_a_run_is_run_again_with_an_edited_payload(rig: Rig, ada: Browser)
     assert 2 == len((await rig.here.client.get(f"{API}/runs?job_id={job}")).json())
     again = (await rig.here.client.get(f"{API}{first.headers['location']}")).json()
     assert ({"for": "two"}, run) == (again["payload"], again["origin"])
+
+
+# ------------------------------------------------------------------------------------------ what travels with a task
+
+
+async def test_the_files_of_a_script_are_shown_as_people_wrote_them(rig: Rig, ada: Browser) -> None:
+    """Line by line, and not as JSON; a module that says another encoding too. What is no text shows its size."""
+    latin = b64encode("# -*- coding: latin-1 -*-\nWORD = 'Größe'\n".encode("latin-1")).decode()
+    files = {"loader.py": "X = 1\nY = '<b>'\n", "texts.py": {"base64": latin}, "logo.png": {"base64": "iVBORwo="}}
+    job = await _job(rig, task={"kind": "python", "source": "import loader\n", "files": files})
+    page = (await ada.get(f"/jobs/{job}")).text
+    shown = [part.partition("</details>")[0] for part in page.split('<details class="travels">')[1:]]
+    assert ["loader.py", "logo.png", "texts.py"] == [Markup(part).text.split()[0] for part in shown]
+    assert "X = 1\nY = &#39;&lt;b&gt;&#39;\n</pre>" in shown[0]
+    assert ("It is no text." in shown[1], "5 Bytes" in shown[1]) == (True, True), shown[1]
+    assert "Größe" in Markup(shown[2]).text
+    assert "base64" not in page
+
+
+async def test_a_job_that_was_changed_leads_to_what_changed(rig: Rig) -> None:
+    """For those who may read the audit log."""
+    job = await _job(rig, name="changing")
+    link = f"target={job}&amp;action=job.changed"
+    admin = await rig.signed_in("audits jobs", ("admin", "default"))
+    viewer = await rig.signed_in("views jobs", ("viewer", "default"))
+    assert link not in (await admin.get(f"/jobs/{job}")).text
+    answer = await rig.here.client.patch(f"{API}/jobs/{job}", json={"priority": 7})
+    assert 200 == answer.status_code, answer.text
+    assert (True, False) == (
+        link in (await admin.get(f"/jobs/{job}")).text, link in (await viewer.get(f"/jobs/{job}")).text,
+    )  # fmt: skip

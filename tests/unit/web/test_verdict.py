@@ -13,7 +13,16 @@ from tickwise.domain.notices.rules import Alert, AlertState, NoticeEvent, Severi
 from tickwise.domain.observing.objectives import GroupObjective, ObjectiveStanding, ObjectiveState, StartCount
 from tickwise.domain.stops import Stop, StopScope
 from tickwise.ports.store import ExecutorRow, QueueRow, StoreStats
-from tickwise.web.views.observing.verdict import LOST_SECONDS, NAMED, WELL, Finding, HealthFacts, Level, verdict
+from tickwise.web.views.observing.verdict import (
+    LOST_SECONDS,
+    NAMED,
+    WELL,
+    Finding,
+    HealthFacts,
+    Level,
+    MissedTimes,
+    verdict,
+)
 
 NOW = 10_000.0
 STATS: dict[str, Any] = {
@@ -69,7 +78,14 @@ class Case(NamedTuple):
     path: str
 
 
+MISSED = MissedTimes(times=72, jobs=2, more=False, query={"status": "SKIPPED"})
+
 CASES = {
+    "a miss": Case({"missed": MISSED._replace(times=1, jobs=1)}, Level.NOTE,
+                   "One time of one job did not run in 24 hours.", "/runs"),
+    "misses": Case({"missed": MISSED}, Level.NOTE, "72 times of 2 jobs did not run in 24 hours.", "/runs"),
+    "many misses": Case({"missed": MISSED._replace(more=True)}, Level.NOTE,
+                        "More than 72 times of 2 jobs did not run in 24 hours.", "/runs"),
     "no executor": Case({"stats": stats(executors=0)}, Level.BAD, "No executor is active, so nothing runs.",
                         "/executors"),
     "late timers": Case({"stats": stats(timers_late_seconds=300.0)}, Level.BAD,

@@ -100,7 +100,8 @@ class EmailSender(ChannelSender):
         sender, answers = (named, None) if own else (self._installation.sender, named)
         hidden = secrets if own else {"url": url or ""}
         if url is None or not sender:
-            return refused(
+            # A set-up that is not whole yet, and no word of a receiver: what waits goes when there is a server.
+            return later(
                 "no mail server: set TICKWISE_SMTP_URL and TICKWISE_SMTP_FROM, or give the channel `url` and `from`",
                 hidden,
             )

@@ -33,8 +33,9 @@ HTTP_FORBIDDEN: Final = 403
 HTTP_NOT_FOUND: Final = 404
 MAX_TARGETS: Final = 21
 """A name, and twenty things that have it."""
-CHANGE_CHARACTERS: Final = 60
+CHANGE_CHARACTERS: Final = 120
 VALUE_CHARACTERS: Final = 24
+_PARENTS: Final = frozenset({"task", "task.files"})
 PRIVATE_FILE: Final = 0o600
 ENTRIES: Final = (
     TableColumn("AT", 0), TableColumn("NAMESPACE", 9), TableColumn("ACTION", 1), TableColumn("BY", 2),
@@ -164,7 +165,7 @@ def _named(session: Session, path: str, query: Json, names: tuple[str, ...], ide
 
 def change_text(each: Json) -> str:
     """The changed fields in a few words: `queue: default → reports`."""
-    before, after = each["before"] or {}, each["after"] or {}
+    before, after = _members(each["before"] or {}), _members(each["after"] or {})
     names = [
         name
         for name in (*before, *(name for name in after if name not in before))
@@ -175,12 +176,29 @@ def change_text(each: Json) -> str:
     elif not after:
         said = [f"{name}: {_value(before[name])} → gone" for name in names]
     else:
-        said = [f"{name}: {_value(before.get(name))} → {_value(after.get(name))}" for name in names]
+        said = [f"{name}: {_step(before.get(name), after.get(name))}" for name in names]
     text = ", ".join(said)
     return text if len(text) <= CHANGE_CHARACTERS else text[: CHANGE_CHARACTERS - 1] + "…"
 
 
+def _members(fields: Json) -> Json:
+    """The fields, of a task each member by itself: `task.source`, `task.files.helper.py`."""
+    found: Json = {}
+    for name, value in fields.items():
+        is_parent = name in _PARENTS and isinstance(value, dict)
+        found |= _members({f"{name}.{inner}": each for inner, each in value.items()}) if is_parent else {name: value}
+    return found
+
+
+def _step(before: Any, after: Any) -> str:
+    """One value, and the next. Of a text that is kept by its digest, the log knows the length."""
+    sizes = [each.get("bytes") for each in (before, after) if isinstance(each, dict) and "sha256" in each]
+    return f"{sizes[0]} → {sizes[1]} bytes" if len(sizes) > 1 else f"{_value(before)} → {_value(after)}"
+
+
 def _value(value: Any) -> str:
+    if isinstance(value, dict) and "sha256" in value:
+        return f"{value.get('bytes')} bytes"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= VALUE_CHARACTERS else text[: VALUE_CHARACTERS - 1] + "…"
 

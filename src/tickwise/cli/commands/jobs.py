@@ -14,14 +14,16 @@ import click
 from tickwise.cli import bulk, job_fields, labels, moments, output, rules, surroundings, work
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
+from tickwise.cli.lookup.channels import tell_doubtful
 from tickwise.cli.lookup.completion import JOB
 from tickwise.cli.lookup.next_runs import next_run_of
 from tickwise.cli.lookup.pages import first_of
-from tickwise.cli.lookup.standstill import wait_words, when_it_runs
+from tickwise.cli.lookup.standstill import next_words, wait_words, when_it_runs
 from tickwise.cli.options import confinement, policies
 from tickwise.cli.pending import is_pending, taken_in
 from tickwise.cli.references import job_id as resolve
 from tickwise.cli.session import Session, list_options, server_options, utc_option, view_options
+from tickwise.cli.terminal.differences import changed_fields, difference_lines
 from tickwise.cli.views.jobs import fields, job_table, says_something
 from tickwise.cli.views.runs import run_table
 from tickwise.domain.job_fields import JOB_FIELDS
@@ -170,7 +172,10 @@ def list_jobs(
     if session.as_json:
         session.show_json(found)
         return
-    empty = "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
+    narrowed = wanted_labels or statuses or any(value is not None for value in filters.values())
+    empty = (
+        "No jobs match." if narrowed else "No jobs. The first one: tickwise run examples/hello.py --cron '*/5 * * * *'"
+    )
     job_table(session, found, empty=empty, more=more and f"{more} --all shows all.")
 
 
@@ -221,7 +226,7 @@ def show(session: Session, job: str, count: int) -> None:
 def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> int:
     """Change a job: by options, by JSON, by a new SCRIPT for it, or, without any, in your editor.
 
-    A SCRIPT takes the place of what the job runs; its folder, variables and files stay.
+    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
     --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
@@ -241,13 +246,25 @@ def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> 
         session.show_json(changed)
         return Exit.OK
     if options["dry_run"]:
+        _show_changes(session, answer.body, changes)
         _show_difference(session, changed)
         return Exit.OK
     session.say(f"Job {session.short(identifier)} is changed.")
+    if names := changed_fields(answer.body, changes):
+        session.say(f"Changed: {output.safe(', '.join(names))}")
     _say_next(session, changed)
+    tell_doubtful(session, changes.get("notify"))
     for warning in changed.get("warnings") or []:
         session.note(f"Warning: {warning}")
     return Exit.OK
+
+
+def _show_changes(session: Session, before: dict[str, Any], changes: dict[str, Any]) -> None:
+    """Show the difference that the change makes to the job itself."""
+    colour = session.colour(sys.stdout)
+    for sign, text in difference_lines(before, changes):
+        shown = f"{sign} {output.safe(text)}".rstrip() if sign else output.safe(text)
+        click.echo(output.styled(shown, {"-": "red", "+": "green", "": "bold"}.get(sign), colour))
 
 
 def _show_difference(session: Session, difference: dict[str, Any]) -> None:
@@ -256,7 +273,7 @@ def _show_difference(session: Session, difference: dict[str, Any]) -> None:
     signs = {at: "-" if at in gone else "+" if at in new else " " for at in difference["before"] + difference["after"]}
     seen_at = moments.now()
     colour = session.colour(sys.stdout)
-    for at in sorted(signs, key=lambda text: moments.instant(text) or 0.0):
+    for at in sorted(signs, key=lambda text: moments.instant(text) or 0.0) if gone or new else ():
         style = {"-": "red", "+": "green"}.get(signs[at])
         click.echo(output.styled(f"{signs[at]} {session.time(at, seen_at=seen_at)}", style, colour))
     for warning in difference["warnings"]:
@@ -273,7 +290,8 @@ def _changes(
     """Apply the options to the job as it is."""
     changes: dict[str, Any] = {}
     if options["file"]:
-        read = work.read_json(options["file"], "", "--file")
+        advice = f" (--file takes changed fields; a file that travels with the script is {TASK_FILE})"
+        read = work.read_json(options["file"], "", "--file", advice=advice)
         if not isinstance(read, dict):
             raise click.UsageError("--file must hold a JSON object with the fields to change.")
         changes |= read
@@ -310,9 +328,16 @@ def _changes(
 def _new_script(
     session: Session, around: surroundings.Surroundings, path: Path, before: dict[str, Any]
 ) -> dict[str, Any]:  # fmt: skip
-    """The task of a new script, in the surroundings of the job's task."""
+    """The task of a new script, in the surroundings of the job's task: its Python and its packages among them, unless
+    the script, or an option, says others."""
     script = work.read_script(path)
-    kept = {name: before[name] for name in ("directory", "env", "files") if before.get(name)}
+    stays = ["directory", "env", "files"]
+    if script.kind == "python" and before.get("kind") == "python":
+        has_header = surroundings.MARK in script.source
+        stays += ["start", "lock"] if has_header else ["start", *surroundings.DECLARING, "python"]
+    kept = {name: before[name] for name in stays if before.get(name)}
+    if around.python is not None:
+        kept = {name: value for name, value in kept.items() if name not in surroundings.DECLARING}
     task = surroundings.of_task(session, around, {**work.script_task(script), **kept}, script=script)
     return work.inline_or_stored(session, script, task)
 
@@ -426,7 +451,7 @@ def _say_next(session: Session, job: dict[str, Any]) -> None:
     if coming is None:
         session.say("Nothing lets it run in the near future.")
     else:
-        session.say(f"Next run: {session.time(coming)}{wait_words(session, job, str(job['job_id']), coming)}")
+        session.say(next_words(session, job, coming) + wait_words(session, job, str(job["job_id"]), coming))
 
 
 @jobs.command("run-now")

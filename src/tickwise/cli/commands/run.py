@@ -14,6 +14,7 @@ from tickwise.cli.arguments import job_key_option
 from tickwise.cli.calls import http_tasks
 from tickwise.cli.failures import Exit
 from tickwise.cli.following import Follower, describe_end, exit_code, only_run_id
+from tickwise.cli.lookup.channels import tell_doubtful
 from tickwise.cli.lookup.completion import QUEUE
 from tickwise.cli.lookup.standstill import when_it_runs
 from tickwise.cli.options import confinement, policies
@@ -209,6 +210,7 @@ def _show_created(session: Session, created: dict[str, Any], body: dict[str, Any
             session.say(isolated)
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
+    tell_doubtful(session, body.get("notify"))
     session.say(f"Look at it with: tickwise jobs show {session.short(job_id)}")
 
 

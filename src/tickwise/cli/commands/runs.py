@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,9 @@ from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import executor_id, job_id, run_id
 from tickwise.cli.session import Session, list_options, server_options, view_options
 from tickwise.cli.views.runs import attempts_table, fields, run_table
+
+MAX_OTHERS: Final = 20
+"""Other runs of a job that are counted after a cancel."""
 
 
 @click.group()
@@ -269,12 +272,37 @@ def cancel(session: Session, /, run: str | None, **said: Any) -> int:
     if run is None:
         many = bulk.Bulk(send=session.client.runs_cancel, noun="runs", verb="cancel", body={"filter": wanted})
         return bulk.carry_out(session, many, said)
-    answer = session.client.run_cancel(run_id(session, run))
+    identifier = run_id(session, run)
+    answer = session.client.run_cancel(identifier)
     if session.as_json:
         session.show_json(answer)
-    else:
-        session.say(f"Run {run} is {answer['status']}." if answer["status"] == "CANCELLED" else f"Run {run} will stop.")
+        return Exit.OK
+    what = f"is {answer['status']}" if answer["status"] == "CANCELLED" else "will stop"
+    session.say(f"Run {session.short(identifier)} {what}.")
+    if not identifier.endswith(run.lower()):  # a job was named
+        _tell_others_that_go_on(session, identifier)
     return Exit.OK
+
+
+def _tell_others_that_go_on(session: Session, cancelled: str) -> None:
+    """Of a job whose runs may overlap, its name means one of several."""
+    from tickwise.sdk.client import ProblemError
+
+    query = {"status": ["RUNNING", "DISPATCHED"], "limit": MAX_OTHERS + 1}
+    try:
+        job = session.client.run_get(cancelled)["job_id"]
+        runs = session.client.request("GET", f"/jobs/{job}/runs", query=query).body
+    except ProblemError as error:
+        if error.status not in (403, 404):
+            raise
+        return
+    others = [each for each in runs if each["run_id"] != cancelled][:MAX_OTHERS]
+    if others:
+        count = f"{len(others)} or more" if len(others) == MAX_OTHERS else str(len(others))
+        verb = "runs" if len(others) == 1 else "run"
+        session.note(
+            f"Of its job, {count} more still {verb}. All of them: tickwise runs cancel --job {session.short(job)}"
+        )
 
 
 @runs.command()

@@ -135,9 +135,10 @@ def _up_in_background(
     session: Session, settings: Settings, options: dict[str, Any], database: str | None, *, local: Local | None
 ) -> int:
     """Start an `up` apart from this terminal, unless `local`, the one that runs, runs this code."""
-    here, variables = Path(sys.prefix), dict[str, str]()
+    from tickwise.cli.local import restart
+
+    here, variables, cwd = Path(sys.prefix), dict[str, str](), Path("/")
     if local is not None:
-        from tickwise.cli.local import restart
         from tickwise.wiring.installation.build import build_of
 
         theirs = _installation(settings.data_dir) or _installation_of(local)
@@ -156,14 +157,51 @@ def _up_in_background(
         again = restart.settings_again(local, settings)
         _tell_settings(session, again)
         variables.update(again.variables)
+        cwd = _folder_of_functions(session, settings, variables, local)
         _end(session, settings.data_dir, local)
     # Functions are looked for beside the caller, as in the foreground. Else no folder is held.
-    has_functions = settings.function_modules or FUNCTION_MODULES in variables
-    cwd = Path.cwd() if has_functions else Path("/")
-    started = _start(settings.data_dir, options, database, variables=variables, cwd=cwd)
+    elif settings.function_modules:
+        cwd = Path.cwd()
+    try:
+        started = _start(settings.data_dir, options, database, variables=variables, cwd=cwd)
+    except CommandFailure as failure:
+        if local is None:
+            raise
+        command = restart.start_again(
+            options, variables, cwd, settings.data_dir.absolute(), has_database=database is not None
+        )
+        told = f"{failure.advice}\nThe one before has ended. This starts the next one with its settings:\n  {command}"
+        raise CommandFailure(failure.detail, failure.code, advice=told) from None
     note_installation(settings.data_dir, here)
     _show_local(session, started, settings.data_dir, "Tickwise is up.")
     return Exit.OK
+
+
+def _folder_of_functions(session: Session, settings: Settings, variables: dict[str, str], local: Local) -> Path:
+    """The folder in which the next one is started: that of the one before (`local`), unless this call names the modules
+    of functions itself. Adds the PYTHONPATH of the one before to `variables`. Raises `CommandFailure` if the modules
+    cannot be loaded: then the one before goes on."""
+    from tickwise import config
+    from tickwise.cli.local import restart
+    from tickwise.wiring.installation.functions import loading_problems
+
+    modules = config.load({**session.environ, **variables}, {"data_dir": session.data_dir}).function_modules
+    if not modules:
+        return Path("/")
+    folder, process = Path.cwd(), _process(local)
+    is_given = settings.origins.get("function_modules") == FUNCTION_MODULES
+    place = None if is_given or process is None else restart.place_again(process, session.environ)
+    if place is not None:
+        folder = place.folder
+        variables.update(place.variables)
+    problems = loading_problems(modules, folder, {**session.environ, **variables})
+    if problems is not None:
+        raise CommandFailure(
+            f"the next one could not load its functions, so the one that runs goes on: {problems}", Exit.MISCONFIGURED,
+            advice=f"Mend them, or name others by {FUNCTION_MODULES}; then call this again.",
+        )  # fmt: skip
+    session.note(f"Its functions ({', '.join(modules)}) are looked for in {folder}.")
+    return folder
 
 
 def _tell_settings(session: Session, again: SettingsAgain) -> None:
@@ -217,14 +255,13 @@ def _service(session: Session, settings: Settings) -> BootService:
 def _change_service(session: Session, settings: Settings, options: dict[str, Any] | None, local: Local | None) -> int:
     """Install the service with these options of its command, or remove it (None). `local`: the `up` that runs."""
     from tickwise.cli.local import service
-    from tickwise.cli.local.restart import settings_again
+    from tickwise.cli.local.restart import not_given_again
 
     unit = _service(session, settings)
     if options is None:
         service.remove(session, unit)
         return Exit.OK
-    again = None if local is None else settings_again(local, settings)
-    missing = [] if again is None else [*again.variables, *again.lost]
+    missing = [] if local is None else not_given_again(local, options, settings)
     service.install(session, unit, settings, options, runs=local is not None, missing=missing)
     return Exit.OK
 

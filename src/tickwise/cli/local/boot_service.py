@@ -43,7 +43,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 ExecStart={command}
-{environment}Restart=on-failure
+{folder}{environment}Restart=on-failure
 RestartSec=5
 # TERM goes to Tickwise alone, which lets running tasks end. What is left of its group after that is killed.
 KillMode=mixed
@@ -137,8 +137,16 @@ class BootService:
         return done.returncode == 0
 
 
-def unit_text(service: BootService, command: Sequence[str], environ: Mapping[str, str], stop_seconds: float) -> str:
-    """The unit that runs this command. `stop_seconds`: the longest that its tasks may take to end."""
+def unit_text(
+    service: BootService,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    stop_seconds: float,
+    *,
+    folder: Path | None = None,
+) -> str:
+    """The unit that runs this command. `stop_seconds`: the longest that its tasks may take to end. `folder`: where it
+    is started, and looks for the modules of functions; None: where systemd starts it."""
     variables = {name: environ[name] for name in sorted(environ)}
     lines = [f"Environment={_quoted(f'{name}={value}')}\n" for name, value in variables.items()]
     network = "After=network-online.target\nWants=network-online.target\n" if service.is_system else ""
@@ -147,6 +155,8 @@ def unit_text(service: BootService, command: Sequence[str], environ: Mapping[str
         description=str(service.data_dir).replace("%", "%%").replace("\n", " "),
         after=network,
         command=" ".join(_quoted(word).replace("$", "$$") for word in command),
+        # As it is: systemd takes the whole line for the path (systemd.exec(5)), and `%` for a specifier.
+        folder="" if folder is None else "WorkingDirectory={}\n".format(str(folder).replace("%", "%%")),
         environment="".join(lines),
         stop_seconds=int(stop_seconds) + MORE_STOP_SECONDS,
         wanted_by="multi-user.target" if service.is_system else "default.target",

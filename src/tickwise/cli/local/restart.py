@@ -4,12 +4,15 @@ version of the running one is older                               ──► rest
 same installation, and its files are others than at its start     ──► restarted: a checkout that was pulled
 another installation of the same version, or a newer one          ──► left alone
 
-The next one has the settings of the one before. What cannot be handed on, such as a secret, is told, and so is the call
-whose settings are not those of the one that runs.
+The next one has the settings of the one before, and looks for the modules of functions where that one did. If these
+cannot be loaded any more, the one that runs is left alone. What cannot be handed on, such as a secret, is told, and so
+is the call whose settings are not those of the one that runs.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,10 +22,13 @@ from tickwise import __version__
 from tickwise.cli.connection import Local
 
 if TYPE_CHECKING:
+    import psutil
+
     from tickwise.config import Settings
 
 DEFAULT: Final = "default"
 """The origin of a setting that nobody gave."""
+PYTHONPATH: Final = "PYTHONPATH"
 BY_OTHER_WAYS: Final = frozenset({"data_dir", "database_url", "port", "host"})
 """Settings that a restart hands on by itself."""
 
@@ -96,6 +102,50 @@ def settings_again(local: Local, settings: Settings) -> SettingsAgain:
         else:
             lost.append(name)
     return SettingsAgain(variables, lost)
+
+
+def not_given_again(local: Local, options: Mapping[str, Any], settings: Settings) -> list[str]:
+    """The options and settings of the one that runs that a call with these does not give."""
+    before = options_again(local, options)
+    kept = [
+        f"{option} {value}"
+        for option, value in before.items()
+        if options[option] is None and value is not None and option.removeprefix("--") not in settings.origins
+    ]
+    again = settings_again(local, settings)
+    return [*kept, *again.variables, *again.lost]
+
+
+class PlaceOfFunctions(NamedTuple):
+    """The place in which the modules of functions are looked for."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    """PYTHONPATH, if the one before had one and this call has none."""
+
+
+def place_again(process: psutil.Process, environ: Mapping[str, str]) -> PlaceOfFunctions | None:
+    """The place of the one that runs; None: its folder cannot be told, or is gone."""
+    import psutil
+
+    try:
+        folder, variables = Path(process.cwd()), process.environ()
+    except (psutil.Error, OSError):
+        return None
+    path = variables.get(PYTHONPATH) if not environ.get(PYTHONPATH) else None
+    return PlaceOfFunctions(folder, {PYTHONPATH: path} if path else {}) if folder.is_dir() else None
+
+
+def start_again(
+    options: Mapping[str, Any], variables: Mapping[str, str], folder: Path, data_dir: Path, *, has_database: bool
+) -> str:
+    """The command that starts the next `up` by hand, as this call would have started it. A database may be a secret."""
+    words = [sys.executable, "-m", "tickwise", "up", "--background", "--data-dir", str(data_dir)]
+    for option, value in options.items():
+        words += [] if value is None else [option, str(value)]
+    assigned = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    assigned += ["TICKWISE_DATABASE_URL=…"] if has_database else []
+    return " ".join([f"cd {shlex.quote(str(folder))} &&", *assigned, shlex.join(words)])
 
 
 def settings_apart(local: Local, settings: Settings) -> str | None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tickwise.cli.local.boot_service import BootService, carried, unit_text
@@ -33,7 +34,11 @@ def install(
     for option, value in flags.items():
         command += [] if value is None else [option, str(value)]
     text = unit_text(
-        service, command, carried(session.environ, settings), settings.drain_seconds + settings.kill_grace_seconds
+        service,
+        command,
+        carried(session.environ, settings),
+        settings.drain_seconds + settings.kill_grace_seconds,
+        folder=Path.cwd() if settings.function_modules else None,
     )
     service.write(text)
     is_own = service.is_live and service.is_active()

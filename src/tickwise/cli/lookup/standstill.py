@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from tickwise.cli import moments
 from tickwise.cli.failures import safe
@@ -29,10 +31,30 @@ def when_it_runs(session: Session, body: Mapping[str, Any], job_id: str, warning
         return "It runs now." if reason is None else f"It waits: {reason}."
     if body["schedule_type"] == "ON_DEMAND":
         return f"It runs on request: tickwise jobs run-now {session.short(job_id)}"
-    coming = next_run_of(session, session.client.job_get(job_id))
+    stored = session.client.job_get(job_id)
+    coming = next_run_of(session, stored)
     if not coming:
         return "Nothing lets it run in the near future."
-    return f"Next run: {session.time(coming)}{wait_words(session, body, job_id, coming)}"
+    return next_words(session, stored, coming) + wait_words(session, body, job_id, coming)
+
+
+def next_words(session: Session, job: Mapping[str, Any], coming: str) -> str:
+    """The next run on the clock of this machine, and on that of the job where it shows another time."""
+    words = f"Next run: {session.time(coming)}"
+    at, zone = moments.instant(coming), _zone(job.get("timezone") or "UTC")
+    if at is None or zone is None:
+        return words
+    instant = datetime.fromtimestamp(at, UTC)
+    here, there = instant.astimezone(session.zone), instant.astimezone(zone)
+    return words if here.utcoffset() == there.utcoffset() else f"{words}, {there:%Y-%m-%d %H:%M} in {job['timezone']}"
+
+
+def _zone(name: str) -> tzinfo | None:
+    """The zone; None: this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        return None
 
 
 def wait_words(session: Session, job: Mapping[str, Any], job_id: str, at: str | None = None) -> str:

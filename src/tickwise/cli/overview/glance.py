@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from tickwise.cli.lookup.names import names_of
 from tickwise.cli.moments import written
+from tickwise.cli.overview import misses
 from tickwise.cli.session import Session
 
 Json = dict[str, Any]
@@ -55,6 +56,10 @@ class Glance:
     """By job, the newest failure first."""
     more_failed: bool
     """There are more failed runs than were read."""
+    missed: Sequence[misses.JobMisses] | None = ()
+    """By job, what did not run although nobody chose that, the newest first."""
+    more_missed: bool = False
+    """There is more of that than was read."""
     counts: Mapping[str, int] | None
     """Ended runs of that time by their state."""
     late: Sequence[Json] | None
@@ -80,7 +85,7 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
         return found
 
     window = {"next_run_after": written(at - LATE_LOOKED_SECONDS), "next_run_before": written(at - LATE_SECONDS)}
-    running, failed, tallies, late, queues, stops, executors, roles = together(
+    running, failed, tallies, late, queues, stops, executors, roles, *skipped = together(
         [
             lambda: page("/runs", status=["RUNNING", "DISPATCHED"], limit=most + 1),
             lambda: page("/runs", status=["FAILED"], due_after=written(since), limit=MAX_FAILED + 1),
@@ -90,10 +95,12 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
             client.stops_list,
             client.executors_list,
             client.roles_list,
+            *misses.requests(page, since),
         ]
     )
+    missed, more_missed = misses.by_job(skipped, since)
     by_job = _by_job((failed or [])[:MAX_FAILED])
-    shown = [*(running or [])[:most], *(each.newest for each in by_job)]
+    shown = [*(running or [])[:most], *(each.newest for each in (*by_job, *(missed or ())))]
     held = [each for each in queues or () if each["held"]]
     standing = {each["queue"] for each in held}
     return Glance(
@@ -103,6 +110,8 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
         more_running=len(running or ()) > most,
         failed=None if failed is None else by_job,
         more_failed=len(failed or ()) > MAX_FAILED,
+        missed=missed,
+        more_missed=more_missed,
         counts=None if tallies is None else _counted(tallies),
         late=None if late is None else [job for job in late if job["queue"] not in standing],
         held=None if queues is None else held,
@@ -199,6 +208,8 @@ def as_json(found: Glance) -> Json:
         "more_running": found.more_running,
         "failed": None if failed is None else [{"runs": each.runs, "newest": each.newest} for each in failed],
         "more_failed": found.more_failed,
+        "missed": misses.as_json(found.missed),
+        "more_missed": found.more_missed,
         "counts": found.counts,
         "late": found.late,
         "unserved_queues": unserved_queues(found),

@@ -26,7 +26,15 @@ FAILED = (
     TableColumn("RUNS", 4),
     TableColumn("ERROR", 9),
 )
+MISSED = (
+    TableColumn("RUN", 0),
+    TableColumn("NAME", 2, 10),
+    TableColumn("LAST TIME", 1),
+    TableColumn("TIMES", 4),
+    TableColumn("WHY", 9),
+)
 LATE = (TableColumn("JOB", 0), TableColumn("NAME", 2, 10), TableColumn("DUE", 1), TableColumn("QUEUE", 4))
+EXPLAIN = "tickwise runs explain RUN"
 EXECUTORS = (TableColumn("NAME", 1), TableColumn("QUEUES", 4), TableColumn("HELD", 0), TableColumn("SLOTS", 2))
 
 
@@ -36,6 +44,9 @@ def status_lines(session: Session, found: Glance) -> Iterator[str]:
     yield from _part(
         session, _failed_title(session, found), FAILED, _failed_rows(session, found), found.failed is not None
     )
+    if found.missed:
+        yield from _part(session, _missed_title(session, found), MISSED, _missed_rows(session, found), True)
+        yield from (f"  {line}" for line in output.wrapped(session, f"Why in full: {EXPLAIN}", less=2))
     yield from _part(session, _late_title(found), LATE, _late_rows(session, found), found.late is not None)
     for words in unserved_words(found):
         yield from (f"  {line}" for line in output.wrapped(session, output.safe(words), less=2))
@@ -123,6 +134,8 @@ def summary(session: Session, found: Glance) -> str:
         parts.append(running_title(found))
     if found.failed is not None:
         parts.append(_failed_title(session, found))
+    if found.missed:
+        parts.append(_missed_title(session, found))
     if found.late is not None:
         parts.append(_late_title(found))
     return "; ".join(parts)
@@ -163,6 +176,27 @@ def _failed_rows(session: Session, found: Glance) -> list[list[str]]:
             cause_line(each.newest.get("error_message")),
         ]
         for each in found.failed
+    ]
+
+
+def _missed_title(session: Session, found: Glance) -> str:
+    missed = found.missed or ()
+    since = f"since {moments.day_words(found.since, found.seen_at, session.zone)}"
+    more = "More than " if found.more_missed else ""
+    times = _counted(sum(each.times for each in missed), "time")
+    return f"{more}{times} of {_counted(len(missed), 'job')} did not run {since}"
+
+
+def _missed_rows(session: Session, found: Glance) -> list[list[str]]:
+    return [
+        [
+            session.short(each.newest["run_id"]),
+            found.names.get(each.newest["job_id"], session.short(each.newest["job_id"])),
+            session.age(each.newest["until"] or each.newest["due_time"], seen_at=found.seen_at),
+            f"×{each.times}" if each.times > 1 else "",
+            each.newest.get("error_message") or each.newest["reason"] or "",
+        ]
+        for each in found.missed or ()
     ]
 
 

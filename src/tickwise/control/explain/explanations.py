@@ -381,8 +381,8 @@ def stop_data(stop: Stop) -> dict[str, Any]:
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+    """With a capital and a full stop; a text that was cut keeps its `…`."""
+    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + ("" if text.endswith("…") else ".")
 
 
 def lasting(seconds: float) -> str:

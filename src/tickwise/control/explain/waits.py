@@ -12,7 +12,7 @@ from tickwise.control.jobs.confining import below_floor_waits
 from tickwise.control.jobs.policies import key_in_words
 from tickwise.control.jobs.replans import pause_words
 from tickwise.control.times import written
-from tickwise.domain.excerpts import cause_line
+from tickwise.domain.excerpts import cause_line, one_line
 from tickwise.domain.lifecycle import FINAL, JobStatus, RunState
 from tickwise.domain.model import Trigger
 from tickwise.domain.retry import EXECUTOR_LOST, RETRY_DEADLINE, UNKNOWN_OUTCOME, After
@@ -25,6 +25,7 @@ BY_RULE: Final = "Its job says not to try again after"
 BY_DEADLINE: Final = "(retry.deadline_seconds)"
 """The end of the error of a run that was given up by a rule of its job, or for its deadline (`domain.retry`)."""
 TOLD_HOLDERS: Final = 5
+MAX_CAUSE_CHARACTERS: Final = 200
 POISON: Final = "poison"
 """The reason of a run that was given up, and of the last of its attempts that were lost."""
 
@@ -237,8 +238,8 @@ def _letter(letter: LetterRow) -> Cause:
 
 
 def cause_in_words(error: str | None) -> str:
-    """Of an error, for a sentence: the line that says most, at most 200 characters of it."""
-    return cause_line(error)[:200]
+    """Of an error, for a sentence: the line that says most, at most 200 characters of it; a cut one ends in `…`."""
+    return one_line(cause_line(error), MAX_CAUSE_CHARACTERS)
 
 
 def _unknown(facts: RunFacts) -> Cause:

@@ -111,6 +111,6 @@ def check_public(kind: NoticeChannelKind, secrets: Mapping[str, str]) -> None:
     if private:
         raise Invalid(
             f"{host} is on this machine or in a private network; an administrator of the installation can set "
-            "allow_private for the channel",
+            "allow_private for the channel (--allow-private of `tickwise channels add` and `edit`)",
             pointer="/url",
         )

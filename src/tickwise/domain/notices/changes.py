@@ -71,6 +71,7 @@ class StandingAlert(NamedTuple):
     version: int
     """Changes with each change of the alert."""
     told_at: float | None
+    """None: nobody was told, because no channel delivered a notice of it."""
     escalated_at: float | None
     next_at: float | None
     """The time at which it is looked at again without an event: to repeat, to escalate, at the end of its snooze."""

@@ -1,14 +1,15 @@
 """Events, rules and standing alerts become changes of alerts, and lines for channels. Pure.
 
-    event ──rules that concern it──► no alert stands: it opens, and is told
+    event ──rules that concern it──► no alert stands, or nobody could be told of it: it is told
                                      one stands: counted; in a notice that still waits, too
                                      of many one-time jobs: told again, at growing distances
     success ──► the alerts of its job are closed; those about failures are told by rules that ask for recoveries
                 those about a run that was late, long or tried often, and ends well: at rest until a newer one does well
     alert that is due ──► told again, told to others, or open after its snooze
 
-Invariants: an alert is told when it opens, and again only by repetition, escalation, the end of its snooze, or as one
-of many one-time jobs. Nothing is told of a snoozed alert; of an acknowledged one only its recovery is.
+Invariants: an alert is told when it opens, and again only by repetition, escalation, the end of its snooze, as one of
+many one-time jobs, or because no channel could deliver what told it. Nothing is told of a snoozed alert; of an
+acknowledged one only its recovery is.
 """
 
 from __future__ import annotations
@@ -329,7 +330,7 @@ class _Judging:
         is_new = draft is None
         if draft is None:
             draft = self._draft(key, rule, event)
-        is_first = is_new and draft.seen is None
+        is_first = is_new and (draft.seen is None or draft.seen.told_at is None)
         draft.events += 1
         draft.first_at = min(draft.first_at, event.at)
         sentence = sentence_of(name, event, threshold=self._threshold(rule, name, event))

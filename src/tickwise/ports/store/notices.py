@@ -589,7 +589,8 @@ class NoticeStore(Protocol):
     async def settle(self, sender: str, results: Sequence[SettledNotice]) -> None:
         """Record the outcomes of tries, also at the channel. A notice that this sender holds no more is left as it is.
         Into one that is tried again, what waits for the same channel and rule is merged. After a delivery, what waits
-        for another try at the channel is due."""
+        for another try at the channel is due. An alert that a dead notice tells of, and no other one of its rule that
+        waits or was delivered, is told to nobody (`StandingAlert.told_at` is None)."""
         ...
 
     async def find(self, query: NoticeQuery) -> Sequence[Notice]:

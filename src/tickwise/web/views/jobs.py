@@ -28,6 +28,7 @@ from tickwise.ports.paging import place_after
 from tickwise.ports.store import JobQuery, JobRow, RunQuery, RunRow
 from tickwise.web import charts, forms, once
 from tickwise.web.editing.summary import policy_texts
+from tickwise.web.editing.travelling import travelling_files
 from tickwise.web.json_text import pretty_value
 from tickwise.web.page import WebPage
 from tickwise.web.views.rows import (
@@ -49,6 +50,8 @@ CHARTED: Final = 60
 TEXT_MAX: Final = 200
 SOURCE: Final = "source"
 """The field of a task with the text of its script, which is shown as lines."""
+FILES: Final = "files"
+"""That with the files that travel with it."""
 FILTERS: Final = tuple(LISTS["/jobs"])
 """Parameters of the address, named as those of the API."""
 
@@ -157,6 +160,7 @@ async def show_job(
         "row": row,
         "definition": line.definition,
         "script": task.pop(SOURCE, None),
+        "files": travelling_files(task.pop(FILES, None)),
         "task": pretty_value(task),
         "payload": pretty_value(line.definition.payload),
         "others": others,

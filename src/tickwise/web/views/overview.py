@@ -20,6 +20,7 @@ from tickwise.ports.store import JobRow, RunQuery, RunRow, Tally
 from tickwise.ports.store.notices import AlertQuery
 from tickwise.web import charts, texts
 from tickwise.web.page import WebPage
+from tickwise.web.views.observing.missed import missed_times
 from tickwise.web.views.observing.verdict import HealthFacts, verdict
 from tickwise.web.views.rows import job_line, job_names, lateness_of
 from tickwise.web.visit import Visit
@@ -74,6 +75,7 @@ async def overview(visit: Visit) -> Response:
         visit, ObjectiveService.page, lambda: control.objectives.page(who, after=None, limit=LISTED)
     )
     names = await job_names(visit, [run.job_id for run in failures or ()])
+    missed = await missed_times(visit, tallies)
     unserved = await control.queues.unserved(who, queues) if queues else ()
     held_back = [(row, why) for row in late or () if (why := _held_back(row, visit.stops)) is not None]
     overdue = [row for row in late or () if row not in [each for each, _ in held_back]]
@@ -91,6 +93,7 @@ async def overview(visit: Visit) -> Response:
         unserved=unserved,
         overdue=len(overdue),
         failed=0 if figures is None else figures.failed_last_hour,
+        missed=missed,
         hour={"status": RunState.FAILED.value, "due_after": texts.iso(now // charts.HOUR * charts.HOUR)},
     )
     values: dict[str, Any] = {

@@ -11,11 +11,15 @@ SHOWN_RUNS = 10
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="Failures since then: '2026-11-21 08:00', 2h (ago).  [yesterday 0:00]")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Failures, and what did not run, since then: '2026-11-21 08:00', 2h (ago).  [yesterday 0:00]",
+)
 @view_options
 @click.pass_obj
 def status(session: Session, since: str | None) -> None:
-    """Show what runs, what failed since yesterday, what is late, and who is there."""
+    """Show what runs, what failed or did not run since yesterday, what is late, and who is there."""
     from tickwise.cli.overview.glance import as_json, look
     from tickwise.cli.overview.lines import status_lines
 

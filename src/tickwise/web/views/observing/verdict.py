@@ -51,6 +51,18 @@ class Finding(NamedTuple):
     """Its end, if that is known."""
 
 
+class MissedTimes(NamedTuple):
+    """The times that did not run although nobody chose that."""
+
+    times: int
+    """Of all records: one may stand for many."""
+    jobs: int
+    more: bool
+    """There is more than was read."""
+    query: Mapping[str, str]
+    """The filter of the list of runs that shows them, and where there are several reasons, other skips too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFacts:
     """The facts. Empty: nothing is known, or there is nothing."""
@@ -75,6 +87,8 @@ class HealthFacts:
     """Runs that failed in this hour."""
     hour: Mapping[str, str] = field(default_factory=dict)
     """The filter of the list of runs that shows them."""
+    missed: MissedTimes | None = None
+    """The times of the last day that did not run, and nobody chose that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +105,7 @@ WELL: Final = Finding(Level.NOTE, "Everything runs.")
 
 def verdict(known: HealthFacts) -> HealthVerdict:
     """The gravest finding leads. Of equal ones the machinery comes first, then alerts, then decisions of people."""
-    parts = (_machinery, _alerts, _lost, _queues, _stops, _objectives, _failures)
+    parts = (_machinery, _alerts, _lost, _queues, _stops, _objectives, _missed, _failures)
     found = sorted((each for part in parts for each in part(known)), key=lambda each: -each.level)
     if found and found[0].level > Level.NOTE:
         return HealthVerdict(level=found[0].level, lead=found[0], rest=found[1:])
@@ -223,6 +237,18 @@ def _objectives(known: HealthFacts) -> list[Finding]:
             sentence = f"{number(len(names))} objectives {many}: {_named(names)}."
             found.append(Finding(Level.WARN, sentence, path="/objectives"))
     return found
+
+
+def _missed(known: HealthFacts) -> list[Finding]:
+    missed = known.missed
+    if missed is None:
+        return []
+    times = "One time" if missed.times == 1 else f"{number(missed.times)} times"
+    jobs = "one job" if missed.jobs == 1 else f"{number(missed.jobs)} jobs"
+    more = "More than " if missed.more else ""
+    words = f"{more}{times} of {jobs} did not run in 24 hours."
+    advice = "Nobody chose that; the list says why."
+    return [Finding(Level.NOTE, words, advice, "/runs", missed.query)]
 
 
 def _failures(known: HealthFacts) -> list[Finding]:

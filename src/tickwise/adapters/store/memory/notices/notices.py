@@ -11,7 +11,7 @@ from tickwise.adapters.store.memory.records import NoticeRecord
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.notices.merging import merged
-from tickwise.domain.notices.rules import Notice, NoticeChannel, NoticeChannelKind, NoticeState
+from tickwise.domain.notices.rules import AlertState, Notice, NoticeChannel, NoticeChannelKind, NoticeState
 from tickwise.ports.store.notices import (
     FAILING_OF_NAMESPACE,
     FAILING_SENDS,
@@ -147,6 +147,25 @@ class Notices(Duty):
             record.notice = replace(
                 record.notice, state=result.state, error=result.error, ended_at=now, served=tuple(result.served)
             )
+            if result.state is NoticeState.DEAD:
+                self._untell(record.notice)
+
+    def _untell(self, dead: Notice) -> None:
+        """Nobody was told of its alerts, unless another notice of the rule waits or was delivered."""
+        if dead.is_test or dead.is_escalation:
+            return
+        others = {
+            line.alert_id
+            for each in (record.notice for record in self._state.notices.values())
+            if each.state in (NoticeState.WAITING, NoticeState.DELIVERED)
+            and (each.namespace, each.rule_id, each.is_test, each.is_escalation)
+            == (dead.namespace, dead.rule_id, False, False)
+            for line in each.lines
+        }
+        for alert_id in {line.alert_id for line in dead.lines} - others:
+            alert = None if alert_id is None else self._state.alerts.get(alert_id)
+            if alert is not None and alert.told_at is not None and alert.alert.state is not AlertState.CLOSED:
+                alert.told_at, alert.version = None, alert.version + 1
 
     def _with_waiting(self, notice: Notice) -> Notice:
         """The notice with the events of the one that waits for the same channel and rule, which goes."""

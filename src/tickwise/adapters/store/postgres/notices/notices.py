@@ -87,9 +87,12 @@ class Notices(Part):
 
     async def _settle(self, sender: str, result: SettledNotice) -> None:
         async with self._links.pooled(writes=True) as connection, connection.transaction():
+            alerts = await _locked_alerts(connection, result.notice_id) if result.state is NoticeState.DEAD else []
             row = await connection.fetchrow(statement("notice_held"), result.notice_id, sender)
             if row is None:
                 return
+            if alerts:
+                await connection.execute(statement("notice_alerts_untold"), alerts, result.notice_id)
             if not result.was_tried:
                 await connection.execute(statement("notice_untried"), result.notice_id)
                 await _wait(connection, _notice(row), row["error"], result.again_seconds, anew=False)
@@ -145,6 +148,14 @@ class Notices(Part):
             await connection.execute(statement("channel_wake"), row["channel_id"])
             await write_audit(connection, audit)
             return _notice(await connection.fetchrow(statement("notice_get"), notice_id))
+
+
+async def _locked_alerts(connection: asyncpg.Connection, notice_id: UUID) -> Sequence[UUID]:
+    """The alerts that a notice tells of, as a fold locks them: before a notice and a channel."""
+    lines = await connection.fetchval(statement("notice_alerts"), notice_id)
+    told = [] if lines is None else [line.alert_id for line in lines_of(lines) if line.alert_id is not None]
+    locked = await connection.fetch(statement("notice_alerts_lock"), told) if told else []
+    return [row["alert_id"] for row in locked]
 
 
 async def _wait(

@@ -72,6 +72,22 @@ RETURNING notice_id, namespace, channel_id, rule_id, rule_name, severity, state,
 -- A notice is delivered or dead. $1 id, $2 state, $3 error, $4 the recipients who have a dead one.
 UPDATE tickwise.notices SET state = $2, error = $3, served = $4, sender = NULL, leased_until = NULL, ended_at = tickwise.now() WHERE notice_id = $1
 
+-- name: notice_alerts
+-- The lines of the notice $1 if it is about alerts, and tells no others of them.
+SELECT lines FROM tickwise.notices WHERE notice_id = $1 AND NOT is_test AND NOT is_escalation
+
+-- name: notice_alerts_lock
+-- Lock the alerts $1 that are not closed, always in one order, before the notice and its channel.
+SELECT alert_id FROM tickwise.alerts WHERE alert_id = ANY($1::uuid[]) AND state <> 'closed' ORDER BY alert_id FOR UPDATE
+
+-- name: notice_alerts_untold
+-- Nobody was told of the alerts $1, whose notice $2 is dead, unless another one of their rule waits or was delivered.
+UPDATE tickwise.alerts a SET told_at = NULL, version = version + 1
+WHERE alert_id = ANY($1::uuid[]) AND state <> 'closed' AND told_at IS NOT NULL AND NOT EXISTS (
+  SELECT FROM tickwise.notices n
+  WHERE n.namespace = a.namespace AND n.rule_id IS NOT DISTINCT FROM a.rule_id AND n.notice_id <> $2 AND n.state IN ('waiting', 'delivered')
+    AND NOT n.is_test AND NOT n.is_escalation AND n.made_at >= a.first_at - interval '1 minute' AND position(a.alert_id::text IN n.lines) > 0)
+
 -- name: notice_wait
 -- A notice waits again, with what joined it. $1 id, $2 error, $3 in so many seconds, $4 events, $5 first, $6 last, $7 severity, $8 name of
 -- its rule, $9 lines, $10 whether its tries are counted anew, $11 subjects, $12 the recipients who have it.

@@ -13,6 +13,7 @@ import pytest
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import Conflict
 from tickwise.domain.lifecycle import RunState
+from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.changes import AlertChange, AlertKey, NoticeChange, StandingAlert
 from tickwise.domain.notices.judging import STORM_SECONDS
 from tickwise.domain.notices.rules import (
@@ -20,6 +21,7 @@ from tickwise.domain.notices.rules import (
     MAX_LINES,
     AlertState,
     NoticeEvent,
+    NoticeLine,
     NoticeState,
     NotificationRule,
     Severity,
@@ -514,6 +516,30 @@ class DecidedAlertsContract(NoticesContract):
         assert standing.told_at == pytest.approx(until + 61.0, abs=1e-3)
         assert standing.escalated_at == pytest.approx(until + 61.0, abs=1e-3)
         assert await store.alerts.due(10) == []
+
+    async def test_an_alert_whose_notices_are_all_dead_was_told_to_nobody(self, store: Store, make: Factory) -> None:
+        """So its next event is told. One that another channel was told of, or is yet to be told of, was told; and so
+        was one whose escalation is dead."""
+        names = ("first", "second", "third")
+        rule = await self.rule(store, make, channels=[await self.channel(store, name) for name in names])
+        alert = self.alert(rule, make, told_at=make.now)
+        line = NoticeLine(
+            make.now, NoticeEvent.FAILURE, rule.severity, "job", "nightly", None, "a run failed", alert.alert_id
+        )
+        dead, late, escalation = (
+            self.notice(rule, make, channel_id=channel, lines=[line], is_escalation=channel == rule.channels[2])
+            for channel in rule.channels
+        )
+        assert await store.alerts.fold(self.fold(alert, dead, late, escalation))
+        assert 3 == len((await store.notices.due("one", 9)).notices)
+        [seen] = await store.alerts.standing(DEFAULT_NAMESPACE, {"job"})
+        for each, is_told in ((escalation, True), (dead, True), (late, False)):
+            await store.notices.settle("one", [SettledNotice(each.notice_id, NoticeState.DEAD, "no mail server")])
+            [standing] = await store.alerts.standing(DEFAULT_NAMESPACE, {"job"})
+            assert (is_told, is_told) == (standing.told_at is not None, standing.version == seen.version), each
+        assert await store.alerts.fold(self.fold(alert._replace(seen=standing.version, told_at=make.now + 1.0)))
+        [standing] = await store.alerts.standing(DEFAULT_NAMESPACE, {"job"})
+        assert standing.told_at == pytest.approx(make.now + 1.0, abs=1e-3)
 
     async def test_a_changed_rule_makes_its_open_alerts_due(self, store: Store, make: Factory) -> None:
         """The time at which they are told again may have changed."""
