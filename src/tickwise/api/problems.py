@@ -12,7 +12,6 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.control.runs.downloads import RangeNotSatisfiable
 from tickwise.domain.errors import (
     BrokerUnavailable,
     Busy,
@@ -25,6 +24,7 @@ from tickwise.domain.errors import (
     Malformed,
     NotFound,
     NoTokenGiven,
+    RangeNotSatisfiable,
     Refused,
     SecondFactorRequired,
     StoreUnavailable,

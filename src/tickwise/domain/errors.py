@@ -146,6 +146,16 @@ class SecondFactorOver(Unauthenticated):
     code = "second_factor_over"
 
 
+class RangeNotSatisfiable(Refused):
+    """The file has none of the bytes that `Range` asks for."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the file has {size} bytes, and none in this range")
+        self.size = size
+
+
 class Forbidden(Refused):
     """The key is known, and may not do this."""
 

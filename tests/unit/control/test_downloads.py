@@ -13,10 +13,9 @@ from tickwise.control.runs.downloads import (
     Download,
     DownloadAnswer,
     DownloadRequest,
-    RangeNotSatisfiable,
     answer_download,
 )
-from tickwise.domain.errors import NotFound, Unavailable
+from tickwise.domain.errors import NotFound, RangeNotSatisfiable, Unavailable
 
 FILE = bytes(range(256)) * 8
 TAG = Download(size=0, identity="a", read=lambda _start, _length: _nothing()).tag

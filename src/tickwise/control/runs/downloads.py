@@ -18,21 +18,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from tickwise.domain.errors import Refused, Unavailable
+from tickwise.domain.errors import RangeNotSatisfiable, Unavailable
 
 PART_BYTES: Final = 1 << 20
 TAG_BYTES: Final = 15
 _ONE: Final = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.IGNORECASE | re.ASCII)
-
-
-class RangeNotSatisfiable(Refused):
-    """The file has none of the bytes that `Range` asks for."""
-
-    code = "range_not_satisfiable"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"the file has {size} bytes, and none in this range")
-        self.size = size
 
 
 class ByteRange(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from tickwise.control.runs.artefacts import RunArtefacts, attachment
-from tickwise.control.runs.downloads import Download, DownloadRequest, RangeNotSatisfiable, answer_download
+from tickwise.control.runs.downloads import Download, DownloadRequest, answer_download
 from tickwise.control.runs.logs import LogSearch
 from tickwise.control.runs.service import RunDetails, RunService
-from tickwise.domain.errors import Unavailable
+from tickwise.domain.errors import RangeNotSatisfiable, Unavailable
 from tickwise.web import forms
 from tickwise.web.ansi import OutputLine, lines_of, marked
 from tickwise.web.page import WebPage
