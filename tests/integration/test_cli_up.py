@@ -273,18 +273,20 @@ def test_an_upgrade_from_another_folder_finds_the_functions_of_the_one_before(tm
     first = subprocess.run(command, env=given, cwd=shop, capture_output=True, text=True, timeout=120, check=False)
     assert 0 == first.returncode, first.stderr
     file = data.path / "client.json"
-    for is_broken in (False, True):
-        if is_broken:
-            module.write_text(f"{module.read_text()}\nimport no_such_package\n")
-        before = json.loads(file.read_text(encoding="utf-8"))
-        file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
-        ran = data.tickwise("up", "--background")
-        after = json.loads(file.read_text(encoding="utf-8"))
-        assert (is_broken, int(Exit.MISCONFIGURED) if is_broken else 0) == (before["pid"] == after["pid"], ran.code)
-        assert ("No module named 'no_such_package'" if is_broken else f"are looked for in {shop}.") in ran.err
-        done = data.tickwise("run", "--function", "shop.tidy", "--now", "--wait")
-        assert 0 == done.code, done.err
-    data.tickwise("down")
+    try:
+        for is_broken in (False, True):
+            if is_broken:
+                module.write_text(f"{module.read_text()}\nimport no_such_package\n")
+            before = json.loads(file.read_text(encoding="utf-8"))
+            file.write_text(json.dumps({**before, "version": "0.0.9"}), encoding="utf-8")
+            ran = data.tickwise("up", "--background")
+            after = json.loads(file.read_text(encoding="utf-8"))
+            assert (is_broken, int(Exit.MISCONFIGURED) if is_broken else 0) == (before["pid"] == after["pid"], ran.code)
+            assert ("No module named 'no_such_package'" if is_broken else f"are looked for in {shop}.") in ran.err
+            done = data.tickwise("run", "--function", "shop.tidy", "--now", "--wait")
+            assert 0 == done.code, done.err
+    finally:
+        data.tickwise("down")
 
 
 def test_a_restart_that_fails_says_how_to_start_with_the_settings_of_the_one_before(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ LONGEST_SECONDS: Final = 7 * DAY_SECONDS
 
 
 async def missed_times(visit: Visit, tallies: Sequence[Tally] | None) -> MissedTimes | None:
-    """What did not run; None: nothing, or the visitor may not ask. `tallies`: the counts of the day."""
+    """Count the times that did not run; None: there are none, or the visitor may not ask. `tallies`: the counts of the
+    day."""
     if not any(each.state is RunState.SKIPPED and each.runs for each in tallies or ()):
         return None
     if not visit.may(RunService.search):
