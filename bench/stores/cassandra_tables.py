@@ -2,9 +2,9 @@
 
     python -m bench.stores.cassandra_tables [--runs N] [--batch N]
 
-Starts its own node from Maven's jars; client and node share this machine's cores, so trust the ratios. Each run is a job
-of its own that is submitted, claimed and ended in batches. The same with the log alone, with readable rows, and then
-reads: the listing of a job with many runs, before and after most of them are past their retention.
+Starts its own node from Maven's jars; client and node share this machine's cores, so trust the ratios. Each run is a
+job of its own that is submitted, claimed and ended in batches: with the log alone, and with readable rows. Then reads:
+the listing of a job with many runs, before and after most of them are past their retention.
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ async def reads(link: CassandraLink, runs: int) -> str:
     await projector.reached(store.position)
     emptied = await page_milliseconds(link, job.job_id)
     await store.close()
-    return f"newest page of a job: {full:.1f} ms with {runs} runs, {emptied:.1f} ms after these are past retention (p50)"
+    return (
+        f"newest page of a job: {full:.1f} ms with {runs} runs, {emptied:.1f} ms after these are past retention (p50)"
+    )
 
 
 async def page_milliseconds(link: CassandraLink, job_id: Any) -> float:

@@ -257,6 +257,15 @@ MEANINGS = {
     "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",
     "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get "
     "503; the store tries again each second, and goes on by itself.",
+    "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
+    "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "
+    "they were not reachable. All rows are written anew; some of before may remain: make the tables anew.",
+    "tables_failed": "The projection of readable tables met an error of our own: report it. Commits go on without it, "
+    "and it is tried again.",
+    "tables_made_anew": "The readable tables are new ones. All rows are written again from checkpoint and log.",
+    "tables_missing": "A readable table is not there. Commits go on without the tables; run `tickwise db upgrade`.",
+    "tables_not_followed": "The readable tables could not be followed for a moment, such as while Cassandra was away. "
+    "It is tried again.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

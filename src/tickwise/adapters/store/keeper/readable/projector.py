@@ -3,8 +3,8 @@
     checkpoint ──► shadow ─┐                             tables are new: its rows are written as well
     entries ───────────────┴──► pending ──each second──► batches by partition, a few at once ──► the place
 
-The place is kept after all rows up to it are stored. Whoever begins there again writes the same rows with the same
-timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
+The place is kept after all rows up to it are stored. A projector that begins there again writes the same rows with the
+same timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
 
 When the database is slow, rows of many changes become one; beyond `PENDING_ROWS` no more entries are read, and beyond
 `BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing waits:
@@ -154,7 +154,7 @@ class TableProjector:
                 logger.warning("tables_not_followed", shard=self._shard, detail=failure.detail)
             except Exception:
                 # A fault of this program must not stand in the way of the shard.
-                logger.exception("tables_not_followed", shard=self._shard)
+                logger.exception("tables_failed", shard=self._shard)
                 pause = await self._suspend()
             await self._clock.sleep(pause)
 
@@ -268,7 +268,7 @@ class TableProjector:
         await self._tell()
 
     async def _look(self) -> None:
-        """Look whether the tables are still those that were written to."""
+        """Check that the tables are still the same ones."""
         self._looked = self._clock.monotonic()
         with contextlib.suppress(Unavailable):
             place = await self._tables.place()
