@@ -266,6 +266,15 @@ MEANINGS = {
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
     "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
+    "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
+    "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "
+    "they were not reachable. All rows are written anew; some of before may remain: make the tables anew.",
+    "tables_failed": "The projection of readable tables met an error of our own: report it. Commits go on without it, "
+    "and it is tried again.",
+    "tables_made_anew": "The readable tables are new ones. All rows are written again from checkpoint and log.",
+    "tables_missing": "A readable table is not there. Commits go on without the tables; run `tickwise db upgrade`.",
+    "tables_not_followed": "The readable tables could not be followed for a moment, such as while Cassandra was away. "
+    "It is tried again.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

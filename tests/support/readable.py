@@ -208,7 +208,7 @@ def _add_attempts(found: dict[str, Rows], row: RunRow, attempts: Sequence[Attemp
 
 
 def wrong_rows(tables: Mapping[str, Rows], state: State, shard: int = 0) -> dict[str, Any]:
-    """What is other than the state says, by table. A run or an entry past its retention may stay while others of
+    """Rows that differ from the state, by table. A run or an entry past its retention may stay while others of
     its partition are kept."""
     wrong: dict[str, Any] = {}
     live = {(run.job.job_id, run.run_id) for run in state.runs.values()}
@@ -300,6 +300,6 @@ class ProjectedRows:
             self.tables.store(rows, drop)
 
     def wrong(self, state: State) -> dict[str, Any]:
-        """What is other than the state says."""
+        """Rows that differ from the state."""
         self.write()
         return wrong_rows(rows_of(self.tables), state, self._shadow.shard)

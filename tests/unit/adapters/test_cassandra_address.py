@@ -70,11 +70,11 @@ def test_certificates_need_tls(tmp_path: Path) -> None:
         read_address(f"cassandra://host/tw?tls=true&cert={file}")
 
 
-def test_what_needs_a_whole_store_is_refused_with_one_sentence() -> None:
+def test_what_works_on_tables_of_postgresql_is_refused_with_one_sentence() -> None:
     """A wrong address is named first; other stores are let through."""
     refuse_cassandra(None)
     refuse_cassandra("postgresql://host/tickwise")
-    with pytest.raises(Misconfigured, match="the keeper that serves it is not"):
+    with pytest.raises(Misconfigured, match="this command works on a PostgreSQL"):
         refuse_cassandra("cassandra://host/tickwise")
     with pytest.raises(Misconfigured, match="the name of a keyspace"):
         refuse_cassandra("cassandra://host")

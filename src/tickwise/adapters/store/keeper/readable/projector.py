@@ -1,10 +1,10 @@
 """`TableProjector`: follows the log of a shard and writes readable rows behind its commits.
 
     checkpoint ──► shadow ─┐                             tables are new: its rows are written as well
-    entries ───────────────┴──► pending ──4 times a second──► batches by partition, a few at once ──► the place
+    entries ───────────────┴──► pending ──each second──► batches by partition, a few at once ──► the place
 
-The place is kept after all rows up to it are stored. Whoever begins there again writes the same rows with the same
-timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
+The place is kept after all rows up to it are stored. A projector that begins there again writes the same rows with the
+same timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
 
 When the database is slow, rows of many changes become one; beyond `PENDING_ROWS` no more entries are read, and beyond
 `BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing waits:
@@ -29,8 +29,8 @@ from tickwise.adapters.store.keeper.readable.tail import LogTail
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
 from tickwise.ports.clock import Clock
 
-FLUSH_SECONDS: Final = 0.25
-"""Between two writes: short runs become one row, and nobody reads rows that are older."""
+FLUSH_SECONDS: Final = 1.0
+"""Between the begins of two writes: so far rows are behind, and so many changes of a short run become one write."""
 PENDING_ROWS: Final = 20_000
 """Some 20 MB."""
 BEHIND_BYTES: Final = 64 << 20
@@ -41,8 +41,8 @@ LOOK_SECONDS: Final = 5.0
 """Between two looks whether the tables are still the same ones."""
 RETRY_SECONDS: Final = 0.5
 MISSING_SECONDS: Final = 5.0
-TURN_ENTRIES: Final = 64
-"""After so many entries the event loop has its turn: a replay must not hold up commits."""
+TURN_CHANGES: Final = 100
+"""After so many changes, about 1 ms, the event loop has its turn: they must not hold up commits."""
 CLOSE_SECONDS: Final = 5.0
 """For how long the end waits for what is not written yet. The next owner writes the rest."""
 
@@ -154,7 +154,7 @@ class TableProjector:
                 logger.warning("tables_not_followed", shard=self._shard, detail=failure.detail)
             except Exception:
                 # A fault of this program must not stand in the way of the shard.
-                logger.exception("tables_not_followed", shard=self._shard)
+                logger.exception("tables_failed", shard=self._shard)
                 pause = await self._suspend()
             await self._clock.sleep(pause)
 
@@ -216,19 +216,22 @@ class TableProjector:
     async def _take_entries(self, shadow: Shadow, reader: Reader, horizon: int) -> None:
         """Turn entry after entry into pending rows. Those up to the place are in the tables; the shadow needs them."""
         assert self._tail is not None
-        tail, done = self._tail, self.position
+        tail, done, changes = self._tail, self.position, 0
         while True:
             tail.came.clear()
             async for entry in tail.read(self._read):
                 if shadow.pending is None and entry.position > done:
                     shadow.pending = PendingRows(horizon)
-                shadow.take_entry(reader, reader.entry(entry.body), entry.position)
+                decoded = reader.entry(entry.body)
+                shadow.take_entry(reader, decoded, entry.position)
                 self._read = entry.position
                 self._work.set()
                 while shadow.pending is not None and shadow.pending.count >= PENDING_ROWS:
                     self._drained.clear()
                     await self._drained.wait()
-                if entry.position % TURN_ENTRIES == 0:
+                changes += len(decoded.changes)
+                if changes >= TURN_CHANGES:
+                    changes = 0
                     await self._clock.sleep(0.0)
             await tail.came.wait()
 
@@ -265,7 +268,7 @@ class TableProjector:
         await self._tell()
 
     async def _look(self) -> None:
-        """Look whether the tables are still those that were written to."""
+        """Check that the tables are still the same ones."""
         self._looked = self._clock.monotonic()
         with contextlib.suppress(Unavailable):
             place = await self._tables.place()

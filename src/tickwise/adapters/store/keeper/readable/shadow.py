@@ -1,4 +1,4 @@
-"""What must be known of a state to name its rows, and the rows that its changes are.
+"""`Shadow`: the little of a state that names its rows, and the rows that its changes are.
 
     job      its namespace, its timer's time, the hours in which it has runs
     run      its job; of an active one the attempt that is under way
@@ -58,11 +58,11 @@ _ATTEMPT_FIELDS: Final = frozenset({"state", "attempt", "token", "executor", "di
 _ATTEMPT_NEEDS: Final = {"state": RunState.QUEUED, "attempt": 0, "token": 0, "executor": None, "attempts": ()}
 
 Change = tuple[int, Any]
-"""How, and the value: of records the fields by name."""
+"""FRESH, WHOLE, FIELDS or GONE, and the value. Of records: their fields by name."""
 
 
 class KnownJob:
-    """What is known of a job."""
+    """The part of a job that names its rows."""
 
     __slots__ = ("due", "hours", "job_id", "namespace")
 
@@ -71,7 +71,7 @@ class KnownJob:
         self.namespace = namespace
         self.due: int | None = None
         self.hours: dict[int, int] = {}
-        """How many of its runs are in the state, by hour."""
+        """The number of its runs in the state, by hour."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -84,7 +84,7 @@ class KnownJob:
 
 
 class KnownRun:
-    """What is known of an active run."""
+    """The part of an active run that names its rows."""
 
     __slots__ = ("attempt", "dispatched", "executor", "job", "recorded", "started", "state", "token")
 
