@@ -46,7 +46,7 @@ def _none(_name: str) -> Places:
 class Shop:
     """A runner, what it listens to, and where it makes groups."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, user: str | None = OWN_USER) -> None:
         self.blobs = open_blobs("memory://")
         self.root = folder / "work"
         self.runner = ProcessRunner(
@@ -55,7 +55,7 @@ class Shop:
                 clock=SystemClock(),
                 work_root=self.root,
                 kill_grace_seconds=0.2,
-                run_tasks_as=OWN_USER,
+                run_tasks_as=user,
             )
         )
         self.listener = Listener()
@@ -123,6 +123,43 @@ async def test_the_number_of_processes_is_limited(shop: Shop) -> None:
     ending = await shop.shell(MANY, limited(processes=6))
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "process_limit")
     assert not [one for one in psutil.Process().children(recursive=True) if one.name() == "sleep"]
+
+
+@pytest_asyncio.fixture
+async def common_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+    """One without groups, whose tasks have a user of their own where that can be: the kernel counts no process of
+    root's."""
+    monkeypatch.setattr(work_folder, "find_places", _none)
+    made = Shop(tmp_path, None)
+    await made.runner.start(made.listener, time.time)
+    yield made
+    await made.runner.close()
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
+async def test_a_burst_of_processes_between_two_looks_meets_a_wall(
+    common_shop: Shop, monkeypatch: pytest.MonkeyPatch, *, is_cold: bool
+) -> None:
+    """However slow the looks are, on a busy machine: forks beyond the limit are refused soon."""
+    monkeypatch.setattr(process_limits, "LOOK_SECONDS", 60.0)
+    source = (
+        "import os, signal\n"
+        "made = []\n"
+        "try:\n"
+        "    for _ in range(600):\n"
+        "        pid = os.fork()\n"
+        "        if pid == 0:\n"
+        "            signal.pause()\n"
+        "        made.append(pid)\n"
+        "except OSError as refused:\n"
+        "    print(refused.strerror, flush=True)\n"
+        "for pid in made:\n"
+        "    os.kill(pid, signal.SIGKILL)\n"
+        "raise SystemExit(0 if len(made) == 600 else 3)\n"
+    )
+    task = {"kind": "python", "source": source, "start": "cold"} if is_cold else {"kind": "python", "source": source}
+    ending = await common_shop.listener.ending_of(common_shop.launch(task, limited(processes=6)))
+    assert ("exit_code", ("3",)) == (ending.reason, ending.symptoms), ending
 
 
 async def test_a_task_within_its_limits_notices_nothing_of_them(shop: Shop) -> None:

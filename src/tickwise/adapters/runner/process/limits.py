@@ -15,14 +15,14 @@ import contextlib
 import math
 import os
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tickwise.adapters.runner.process.cgroups import Group, Resource
-from tickwise.adapters.runner.process.space.work_space import WorkSpace, file_wall
+from tickwise.adapters.runner.process.space.work_space import WorkSpace, file_wall, file_wall_in_shell
 from tickwise.adapters.runner.process.tree import Stat, Tree, members_of, present, stats
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import TaskLimits
@@ -39,13 +39,20 @@ MEMORY_WALL_BYTES: Final = 1 << 30
 beyond this nothing can get within one look."""
 CPU_WALL_SECONDS: Final = 2
 """The processor time that one process may take beyond that of its tree: the watch comes first and lets it clean up."""
-PROCESSES_WALL: Final = 1_000
-"""Processes of the same user that may be added beside the task before its own forks are refused."""
+PROCESSES_WALL: Final = 256
+"""Processes of the same user that may be added beside the task before its own forks are refused: the kernel counts by
+user, and what a task makes between two looks stays below this."""
 
 CPU_LIMIT: Final = "cpu_limit"
 MEMORY_LIMIT: Final = "memory_limit"
 PROCESS_LIMIT: Final = "process_limit"
 
+_IN_SHELL: Final = {
+    resource.RLIMIT_CPU: (1, ("-t",)),
+    resource.RLIMIT_DATA: (1024, ("-d",)),
+    resource.RLIMIT_NPROC: (1, ("-u", "-p")),  # bash and ksh, dash and busybox
+}
+"""The unit of each limit in `ulimit`, and its names."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
@@ -184,20 +191,40 @@ def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
 
 
 def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
-    """Bound each process of a task of this user that has just been started and has done nothing yet. Blocking."""
-    uncounted = _uncounted(limits, tree.group)
+    """Bound each process of a task of this user that has just been started and has done nothing yet. Blocking. A host
+    where root may not do so to others' processes, as many containers are, has `walls_in_shell`."""
+    for which, soft, hard in _walls(limits, tree.group, uid):
+        _wall(tree.leader, which, soft, hard)
+
+
+def walls_in_shell(limits: TaskLimits, group: Group | None, uid: int) -> str:
+    """The same by commands of a shell that becomes the task. One that knows a limit by no name goes on without it."""
+    said = [file_wall_in_shell(limits)]
+    for which, soft, hard in _walls(limits, group, uid):
+        if which == resource.RLIMIT_FSIZE:
+            continue
+        unit, names = _IN_SHELL[which]
+        for kind, most in (("-H", hard), ("-S", soft)):
+            tries = [f"ulimit {kind} {name} {-(-most // unit)} 2>/dev/null" for name in names]
+            said.append(f"{{ {' || '.join([*tries, ':'])}; }}; ")
+    return "".join(said)
+
+
+def _walls(limits: TaskLimits, group: Group | None, uid: int) -> Iterator[tuple[int, int, int]]:
+    """Which limit of the kernel's, its soft value and its hard one."""
+    uncounted = _uncounted(limits, group)
     largest = file_wall(limits)
     if largest is not None:
-        _wall(tree.leader, resource.RLIMIT_FSIZE, largest, largest)
+        yield resource.RLIMIT_FSIZE, largest, largest
     if limits.cpu_seconds is not None:
         seconds = math.ceil(limits.cpu_seconds) + CPU_WALL_SECONDS
-        _wall(tree.leader, resource.RLIMIT_CPU, seconds, seconds + 1)
+        yield resource.RLIMIT_CPU, seconds, seconds + 1
     if Resource.MEMORY in uncounted and limits.memory_bytes is not None:
         most = MEMORY_WALL_FACTOR * limits.memory_bytes + MEMORY_WALL_BYTES
-        _wall(tree.leader, resource.RLIMIT_DATA, most, most)
+        yield resource.RLIMIT_DATA, most, most
     if Resource.PIDS in uncounted and limits.processes is not None:
         most = _threads_of(uid) + limits.processes + PROCESSES_WALL
-        _wall(tree.leader, resource.RLIMIT_NPROC, most, most)
+        yield resource.RLIMIT_NPROC, most, most
 
 
 def _uncounted(limits: TaskLimits, group: Group | None) -> frozenset[Resource]:
