@@ -39,7 +39,7 @@ MEMORY_WALL_BYTES: Final = 1 << 30
 beyond this nothing can get within one look."""
 CPU_WALL_SECONDS: Final = 2
 """The processor time that one process may take beyond that of its tree: the watch comes first and lets it clean up."""
-PROCESSES_WALL: Final = 256
+PROCESSES_WALL: Final = 128
 """Processes of the same user that may be added beside the task before its own forks are refused: the kernel counts by
 user, and what a task makes between two looks stays below this."""
 
@@ -204,7 +204,7 @@ def walls_in_shell(limits: TaskLimits, group: Group | None, uid: int) -> str:
         if which == resource.RLIMIT_FSIZE:
             continue
         unit, names = _IN_SHELL[which]
-        for kind, most in (("-H", hard), ("-S", soft)):
+        for kind, most in (("-S", soft), ("-H", hard)):
             tries = [f"ulimit {kind} {name} {-(-most // unit)} 2>/dev/null" for name in names]
             said.append(f"{{ {' || '.join([*tries, ':'])}; }}; ")
     return "".join(said)
