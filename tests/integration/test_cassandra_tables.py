@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 import sys
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.cassandras import CLOCK, linked, next_shard
+from tests.support.cassandras import CLOCK, keyspace, linked, next_shard
 from tests.support.readable import wrong_rows
 from tests.support.table_rows import end_claimed, end_runs, rows_in
 from tests.support.waiting import eventually
@@ -24,7 +25,7 @@ from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.cassandra.readable.listings import TableListings
-from tickwise.adapters.store.cassandra.readable.tables import TABLE_NAMES, rebuild_readable
+from tickwise.adapters.store.cassandra.readable.tables import IDS, TABLE_NAMES, rebuild_readable
 from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
 from tickwise.adapters.store.cassandra.schema import upgrade
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
@@ -186,6 +187,21 @@ async def test_lost_tables_are_made_anew(cassandra_url: str, link: CassandraLink
     tables = await rows_in(link)
     assert len(keeper.store.memory.state.ended) == sum("ended_at" in row for row in tables["runs"].values())
     assert 1 == len(tables["audit"])
+
+
+async def test_several_machines_may_make_lost_tables_at_once(cassandra_server_url: str) -> None:
+    """All of them make the tables of one generation, and none is missing."""
+    async with keyspace(cassandra_server_url) as url:
+        address = read_address(url)
+        async with linked(address, answer_seconds=20.0) as link:
+            await link.run("DROP TABLE attempts")
+            await asyncio.gather(*(upgrade(address, CLOCK) for _ in range(3)))
+            place = await CassandraTables(link, 0).place()
+            assert place.generation > 1
+            assert place.position is None
+            there = set(map(tuple, await link.ask("generation_tables", address.keyspace)))
+            ids = {(name, uuid.uuid5(IDS, f"{address.keyspace}.{name}.{place.generation}")) for name in TABLE_NAMES}
+            assert ids <= there
 
 
 async def test_listings_of_the_tables_are_those_of_the_store(link: CassandraLink, keeper: Keeper) -> None:

@@ -198,7 +198,8 @@ def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
 
 
 def walls_in_shell(limits: TaskLimits, group: Group | None, uid: int) -> str:
-    """The same by commands of a shell that becomes the task. One that knows a limit by no name goes on without it."""
+    """Commands that set these walls in a shell that becomes the task. One that knows a limit by no name goes on without
+    it."""
     said = [file_wall_in_shell(limits)]
     for which, soft, hard in _walls(limits, group, uid):
         if which == resource.RLIMIT_FSIZE:
@@ -211,7 +212,7 @@ def walls_in_shell(limits: TaskLimits, group: Group | None, uid: int) -> str:
 
 
 def _walls(limits: TaskLimits, group: Group | None, uid: int) -> Iterator[tuple[int, int, int]]:
-    """Which limit of the kernel's, its soft value and its hard one."""
+    """Limits of the kernel's, each with its soft value and its hard one."""
     uncounted = _uncounted(limits, group)
     largest = file_wall(limits)
     if largest is not None:

@@ -22,29 +22,36 @@ TABLE_NAMES: Final = ("jobs", "runs", "attempts", "run_hours", "due", "audit", "
 IDS: Final = uuid.UUID("0b7f43cb-6f1d-4d39-a4c2-0d3a5f2f6a58")
 """The namespace of the ids of tables; they need only be the same on every machine."""
 CHANGE_SECONDS: Final = 30.0
-OTHER_SECONDS: Final = 1.0
-"""Another machine that is making the tables makes one in this time."""
-TRIES: Final = 5
+STILL_SECONDS: Final = 4.0
+"""Another machine that is making the tables makes or drops one in this time."""
+LOOK_SECONDS: Final = 0.5
+PATIENCE_SECONDS: Final = 90.0
 
 
 async def make_readable(link: CassandraLink) -> int:
-    """Make the tables where they are missing; their generation. The link uses the keyspace, which has `meta`."""
-    for _ in range(TRIES):
+    """Make the tables where they are missing; their generation. The link uses the keyspace, which has `meta`. Raises
+    `StoreUnavailable` if other machines are still at it after a while."""
+    clock = link.clock
+    end, seen, since = clock.monotonic() + PATIENCE_SECONDS, None, clock.monotonic()
+    while clock.monotonic() < end:
         generation = await read_generation(link)
         if generation is None:
             with contextlib.suppress(InDoubt):  # the next look says
                 await link.ask("generation_make")
             await _create(link, 1)
             continue
-        missing = await _missing(link, generation)
-        if missing:
-            await link.clock.sleep(OTHER_SECONDS)
-            if len(await _missing(link, generation)) < len(missing):
-                continue  # another machine is making them
+        there = await _there(link)
+        if not _missing(link, there, generation):
+            return generation
+        # Another machine may be at it: then something changes all the time.
+        now = generation, frozenset(there)
+        if now != seen:
+            seen, since = now, clock.monotonic()
+        elif clock.monotonic() - since >= STILL_SECONDS:
             await _make_anew(link, generation)
             continue
-        return generation
-    raise StoreUnavailable("the readable tables are made by several machines at once; try again")
+        await clock.sleep(LOOK_SECONDS)
+    raise StoreUnavailable("the readable tables are made by other machines for too long; try again")
 
 
 async def rebuild_readable(address: CassandraAddress, clock: Clock) -> int:
@@ -66,9 +73,13 @@ async def read_generation(link: CassandraLink) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-async def _missing(link: CassandraLink, generation: int) -> list[str]:
+async def _there(link: CassandraLink) -> set[tuple[str, uuid.UUID]]:
+    """The tables of the keyspace and their ids."""
+    return {(name, table_id) for name, table_id in await link.ask("generation_tables", link.address.keyspace)}
+
+
+def _missing(link: CassandraLink, there: set[tuple[str, uuid.UUID]], generation: int) -> list[str]:
     """The tables of this generation that are not there."""
-    there = set(map(tuple, await link.ask("generation_tables", link.address.keyspace)))
     return [name for name in TABLE_NAMES if (name, _id(link, name, generation)) not in there]
 
 
