@@ -193,7 +193,7 @@ class WatchedStore(KeeperStore):
         before = self.position
         await super()._settled()
         self._calls_made += 1
-        if self._calls_made == self.CHECKPOINT_CALLS:
+        if self._calls_made == self.CHECKPOINT_CALLS and not self._keeping.locked():
             await self.keep_checkpoint()
         if self.position == before:
             return  # a read; were it none after all, the next write would show it
@@ -208,10 +208,11 @@ class WatchedStore(KeeperStore):
         """Rebuild the state from the files, and compare."""
         if self.watched and self._tasks:
             await super()._settled()
-            checkpoint = max((int(each.stem.split("-")[1]) for each in self.folder.glob("checkpoint-*.tw")), default=0)
-            tenure = Tenure(0, checkpoint, self.position)
-            self._compare(await contents_of(self.log, tenure))
-            await self._compare_rows(tenure)
+            async with self._keeping:  # a checkpoint that is under way takes the one before it away
+                names = [each.stem.split("-")[1] for each in self.folder.glob("checkpoint-*.tw")]
+                tenure = Tenure(0, max(map(int, names), default=0), self.position)
+                self._compare(await contents_of(self.log, tenure))
+                await self._compare_rows(tenure)
 
     async def _compare_rows(self, tenure: Tenure) -> None:
         """Compare the readable tables: written entry by entry, and made anew from checkpoint and entries."""
