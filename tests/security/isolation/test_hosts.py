@@ -166,7 +166,11 @@ def _ended(client: httpx2.Client, job_id: str) -> None:
 # Half a minute: of `make security`, not of `make test`.
 if os.environ.get("ATTACKS") == "all":
 
-    @probe(13, stopped_by="limits are counted in /proc, and a sandbox needs no control groups")
+    @probe(
+        13,
+        stopped_by="limits are counted in /proc; in a sandbox the kernel itself refuses one process too many, while a "
+        "burst of a plain process between two looks is refused at 1,000 above the limit",
+    )
     def test_limits_hold_on_a_host_without_control_groups() -> None:
         """Too many processes, and too much memory, on a host without control groups, at both levels."""
         cover = ("sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh")
@@ -176,5 +180,7 @@ if os.environ.get("ATTACKS") == "all":
             pytest.skip("this machine gives no sandbox")
         reached = {(level, name) for (level, name), outcome in found.outcomes.items() if outcome.reached is not False}
         process = Isolation.PROCESS
-        assert {(process, "service_on_loopback"), (process, "user_namespace")} >= reached
+        # 300 processes for a moment: of a plain one a look may miss them (`tests/integration/test_process_walls.py`).
+        expected = {(process, name) for name in ("many_processes", "service_on_loopback", "user_namespace")}
+        assert expected >= reached
         assert (process, "service_on_loopback") in reached
