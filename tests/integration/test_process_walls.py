@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -97,6 +98,24 @@ async def test_a_task_that_stays_at_the_wall_ends_for_its_limit(shop: SandboxSho
     """The end says which limit it was, as where control groups count."""
     ending, _ = await shop.python(forks(300, "signal.pause()"), limits=TaskLimits(OUTPUT, processes=MOST))
     assert (Verdict.FAILED, "process_limit") == (ending.verdict, ending.reason)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's executor has one user for all tasks")
+async def test_a_plain_task_of_another_user_has_its_walls(shop: SandboxShop) -> None:
+    """Although root of this machine may lack the right to set limits of another user's process: its gate sets them.
+    Each is soft and hard, for the program and what it starts, whether it starts cold or warm."""
+    limits = TaskLimits(OUTPUT, cpu_seconds=59.5, memory_bytes=500 << 20, processes=MOST)
+    source = "import json, os, resource\nprint(json.dumps([os.getuid(), *map(resource.getrlimit, "
+    source += "(resource.RLIMIT_CPU, resource.RLIMIT_DATA))]))"
+    data = (4 * 500 << 20) + process_limits.MEMORY_WALL_BYTES
+    for _ in range(3):
+        ending, said = await shop.python(source, limits=limits, confinement=PLAIN)
+        assert Verdict.OK == ending.verdict
+        uid, *found = json.loads(said)
+        assert uid != 0
+        assert [[60 + process_limits.CPU_WALL_SECONDS, 61 + process_limits.CPU_WALL_SECONDS], [data, data]] == found
+    _, said = await shop.shell("(ulimit -S -t; ulimit -H -t; ulimit -d)", limits=limits, confinement=PLAIN)
+    assert [62, 63, data >> 10] == [int(each) for each in said.split()]
 
 
 @pytest.mark.usefixtures("unseen")
