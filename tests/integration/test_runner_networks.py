@@ -318,7 +318,7 @@ async def test_the_gate_counts_what_a_run_carried() -> None:
     greeter, gate = Greeter(), NetworkGate([NAME])
     await greeter.start()
     try:
-        opening = await gate.open("first", [f"{NAME}:{greeter.port}"], lambda line: None)
+        opening = await gate.open("first", [f"{NAME}:{greeter.port}"], lambda line: None, namespace="a")
         source = f"import socket as s; o = s.create_connection(('127.0.0.1', 1080)); o.sendall(b'CONNECT {NAME}:"
         source += f"{greeter.port} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'); o.recv(99); o.sendall(b'hello'); o.recv(99)"
         program = command(sys.executable, Path(namespace_program.__file__))
@@ -326,11 +326,11 @@ async def test_the_gate_counts_what_a_run_carried() -> None:
         done = await asyncio.to_thread(subprocess.run, arguments, pass_fds=(opening.descriptor,), check=False)
         assert done.returncode == 0
         assert await gate.close(opening) == NetworkTraffic(5, len("you said hello"))
-        opening = await gate.open("second", [f"{NAME}:{greeter.port}"], lambda line: None)
+        opening = await gate.open("second", [f"{NAME}:{greeter.port}"], lambda line: None, namespace="a")
         (proxy,) = proxies()
         proxy.kill()
         proxy.wait(10)
-        later = await gate.open("third", [f"{NAME}:{greeter.port}"], lambda line: None)
+        later = await gate.open("third", [f"{NAME}:{greeter.port}"], lambda line: None, namespace="a")
         assert await gate.close(opening) is None
         assert await gate.close(later) == NetworkTraffic(0, 0)
     finally:
@@ -344,7 +344,7 @@ async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:
     import asyncio, sys
     from tickwise.adapters.runner.process.sandbox.network.gate import NetworkGate
     async def main():
-        opening = await NetworkGate([]).open("run", ["a.test:1"], print)
+        opening = await NetworkGate([]).open("run", ["a.test:1"], print, namespace="a")
         print("open", flush=True)
         await asyncio.Event().wait()
     asyncio.run(main())

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.services import packages
 from tickwise.adapters.outgoing.access import HttpAccess
-from tickwise.adapters.outgoing.lookups import AddressInfo, Lookups
+from tickwise.adapters.outgoing.lookups import AddressInfo, Lookups, LookupShare
 from tickwise.adapters.runner.process.sandbox import bubblewrap
 from tickwise.adapters.runner.process.sandbox.etc_folder import EtcFolders, Person
 from tickwise.adapters.runner.process.sandbox.levels import HOME
@@ -31,20 +31,20 @@ SECONDS = 30.0
 PYTHON = "/usr/bin/python3"
 
 
-class TableLookups(Lookups):
+class TableLookups(LookupShare):
     """Names of a table instead of the machine's."""
 
     def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
-        super().__init__()
+        super().__init__(Lookups())
         self._table = table
         self.asked: list[str] = []
 
-    async def addresses(self, host: str, port: int, family: int = socket.AF_UNSPEC) -> list[AddressInfo]:
+    async def addresses(self, host: str, port: int) -> list[AddressInfo]:
         """The addresses of the table."""
         self.asked.append(host)
         if host not in self._table:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(family, socket.SOCK_STREAM, 6, "", (address, port)) for address in self._table[host]]
+        return [(socket.AF_UNSPEC, socket.SOCK_STREAM, 6, "", (address, port)) for address in self._table[host]]
 
 
 class Tried:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import eventually
 from tickwise.adapters.outgoing import lookups
-from tickwise.adapters.outgoing.lookups import THREADS, Lookups
+from tickwise.adapters.outgoing.lookups import SHARE_THREADS, THREADS, Lookups, LookupShare
 from tickwise.adapters.senders.mail import MailServer, _connected
 
 ANSWER = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 443))]
@@ -57,7 +58,7 @@ async def test_slow_names_take_no_thread_of_the_loop(names: SlowNames) -> None:
     own.close()
 
 
-async def given_up(own: Lookups, hosts: list[str]) -> None:
+async def given_up(own: Lookups | LookupShare, hosts: list[str]) -> None:
     """Ask for each of these, and wait for none."""
     for host in hosts:
         with pytest.raises(TimeoutError):
@@ -121,4 +122,34 @@ async def test_mail_servers_are_looked_up_so_too(names: SlowNames) -> None:
             await _connected(server, None, own)
     assert ["slow"] == names.asked
     names.answers.set()
+    own.close()
+
+
+async def test_a_tenant_takes_no_more_than_its_share_however_many_names_hang(names: SlowNames) -> None:
+    """The names below a wildcard are without end, and nobody need wait for one."""
+    own = Lookups()
+    await given_up(own.share_of("a"), [f"{number}.example.com" for number in range(3 * THREADS)])
+    assert SHARE_THREADS == len(names.asked) == len(own._running)
+    async with asyncio.timeout(10):
+        assert ANSWER == await own.share_of("b").addresses("quick", 443)
+    hanging = asyncio.create_task(own.share_of("a").addresses("another.example.com", 443))
+    names.answers.set()
+    async with asyncio.timeout(10):
+        assert ANSWER == await hanging
+    await all_done(own)
+    await eventually(lambda: not own._shares)
+    own.close()
+
+
+async def test_those_of_a_tenant_who_ask_for_one_name_take_one_thread_of_its_share(names: SlowNames) -> None:
+    """Another name is answered meanwhile."""
+    own = Lookups()
+    share = own.share_of("a")
+    waiting = [asyncio.create_task(share.addresses("slow", 443)) for _ in range(3)]
+    await eventually(lambda: names.asked == ["slow"])
+    waiting += [asyncio.create_task(share.addresses("slow", 443)) for _ in range(2 * SHARE_THREADS)]
+    async with asyncio.timeout(10):
+        assert ANSWER == await share.addresses("quick", 443)
+    names.answers.set()
+    assert [ANSWER] * len(waiting) == await asyncio.gather(*waiting)
     own.close()

@@ -15,14 +15,15 @@ import contextlib
 import math
 import os
 import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from tickwise.adapters.runner.artefacts import BLOCK_BYTES
 from tickwise.adapters.runner.process.cgroups import Group, Resource
-from tickwise.adapters.runner.process.space.work_space import WorkSpace, file_wall, file_wall_in_shell
+from tickwise.adapters.runner.process.space.work_space import WorkSpace, file_wall
 from tickwise.adapters.runner.process.tree import Stat, Tree, members_of, present, stats
 from tickwise.ports.clock import Clock
 from tickwise.ports.runner import TaskLimits
@@ -48,11 +49,12 @@ MEMORY_LIMIT: Final = "memory_limit"
 PROCESS_LIMIT: Final = "process_limit"
 
 _IN_SHELL: Final = {
-    resource.RLIMIT_CPU: (1, ("-t",)),
-    resource.RLIMIT_DATA: (1024, ("-d",)),
-    resource.RLIMIT_NPROC: (1, ("-u", "-p")),  # bash and ksh, dash and busybox
+    resource.RLIMIT_FSIZE: ("f", BLOCK_BYTES),
+    resource.RLIMIT_CPU: ("t", 1),
+    resource.RLIMIT_DATA: ("d", 1 << 10),
+    resource.RLIMIT_NPROC: ("up", 1),
 }
-"""The unit of each limit in `ulimit`, and its names."""
+"""The options of `ulimit`, of which a shell knows one, and their units."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _PROC: Final = Path("/proc")
@@ -190,42 +192,56 @@ def _look_at(watched: Sequence[Watched]) -> Sequence[tuple[Watched, str]]:
     return found
 
 
-def set_walls(tree: Tree, limits: TaskLimits, uid: int) -> None:
-    """Bound each process of a task of this user that has just been started and has done nothing yet. Blocking. A host
-    where root may not do so to others' processes, as many containers are, has `walls_in_shell`."""
-    for which, soft, hard in _walls(limits, tree.group, uid):
-        _wall(tree.leader, which, soft, hard)
+class Wall(NamedTuple):
+    """A limit of the kernel's for each process of a task."""
+
+    which: int
+    soft: int
+    hard: int
 
 
-def walls_in_shell(limits: TaskLimits, group: Group | None, uid: int) -> str:
-    """Commands that set these walls in a shell that becomes the task. One that knows a limit by no name goes on without
-    it."""
-    said = [file_wall_in_shell(limits)]
-    for which, soft, hard in _walls(limits, group, uid):
-        if which == resource.RLIMIT_FSIZE:
-            continue
-        unit, names = _IN_SHELL[which]
-        for kind, most in (("-S", soft), ("-H", hard)):
-            tries = [f"ulimit {kind} {name} {-(-most // unit)} 2>/dev/null" for name in names]
-            said.append(f"{{ {' || '.join([*tries, ':'])}; }}; ")
-    return "".join(said)
-
-
-def _walls(limits: TaskLimits, group: Group | None, uid: int) -> Iterator[tuple[int, int, int]]:
-    """Limits of the kernel's, each with its soft value and its hard one."""
-    uncounted = _uncounted(limits, group)
+def walls(limits: TaskLimits, group: Group | None, uid: int) -> Sequence[Wall]:
+    """The walls of a task of this user, who starts nothing of it yet. They never raise what this process has, which the
+    task inherits. Blocking: 20 µs for each process of the machine, if the number of processes is limited and no group
+    counts it."""
+    uncounted, found = _uncounted(limits, group), []
     largest = file_wall(limits)
     if largest is not None:
-        yield resource.RLIMIT_FSIZE, largest, largest
+        found.append(Wall(resource.RLIMIT_FSIZE, largest, largest))
     if limits.cpu_seconds is not None:
         seconds = math.ceil(limits.cpu_seconds) + CPU_WALL_SECONDS
-        yield resource.RLIMIT_CPU, seconds, seconds + 1
+        found.append(Wall(resource.RLIMIT_CPU, seconds, seconds + 1))
     if Resource.MEMORY in uncounted and limits.memory_bytes is not None:
         most = MEMORY_WALL_FACTOR * limits.memory_bytes + MEMORY_WALL_BYTES
-        yield resource.RLIMIT_DATA, most, most
+        found.append(Wall(resource.RLIMIT_DATA, most, most))
     if Resource.PIDS in uncounted and limits.processes is not None:
         most = _threads_of(uid) + limits.processes + PROCESSES_WALL
-        yield resource.RLIMIT_NPROC, most, most
+        found.append(Wall(resource.RLIMIT_NPROC, most, most))
+    return [_lowered(wall, *resource.getrlimit(wall.which)) for wall in found]
+
+
+def walls_in_shell(found: Sequence[Wall]) -> str:
+    """The words by which a shell sets these walls for itself and what it becomes. Root of a container, or of a unit
+    with few capabilities, has no right to set them for a process of another user (CAP_SYS_RESOURCE)."""
+    words = []
+    for which, *both in found:
+        names, unit = _IN_SHELL[which]
+        for kind, most in zip("SH", both, strict=True):  # a hard one below the soft one is refused
+            tried = [f"ulimit -{kind} -{name} {-(-most // unit)} 2>/dev/null" for name in names]
+            words.append(" || ".join(tried) + "; ")
+    return "".join(words)
+
+
+def set_walls(pid: int, found: Sequence[Wall]) -> None:
+    """Bound a process that has just been started and has done nothing yet, if this process may."""
+    for wall in found:
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or runs as another user
+            resource.prlimit(pid, wall.which, _lowered(wall, *resource.prlimit(pid, wall.which))[1:])
+
+
+def is_counted_less(limits: TaskLimits, joined: Group | None, made: Group | None) -> bool:
+    """Check whether a group that a task has joined counts less of it than the one that was made."""
+    return _uncounted(limits, joined) != _uncounted(limits, made)
 
 
 def _uncounted(limits: TaskLimits, group: Group | None) -> frozenset[Resource]:
@@ -239,11 +255,8 @@ def _uncounted(limits: TaskLimits, group: Group | None) -> frozenset[Resource]:
     return frozenset(one for one, most in limited.items() if most is not None and one not in counted)
 
 
-def _wall(pid: int, which: int, soft: int, hard: int) -> None:
-    """Lower the limits of a process, never raise them."""
-    with contextlib.suppress(OSError, ValueError):  # it has ended, or runs as another user
-        old_soft, old_hard = resource.prlimit(pid, which)
-        resource.prlimit(pid, which, (_lower(soft, old_soft), _lower(hard, old_hard)))
+def _lowered(wall: Wall, soft: int, hard: int) -> Wall:
+    return Wall(wall.which, _lower(wall.soft, soft), _lower(wall.hard, hard))
 
 
 def _lower(new: int, old: int) -> int:

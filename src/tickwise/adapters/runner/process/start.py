@@ -25,7 +25,7 @@ import structlog
 
 from tickwise.adapters.runner.process.cgroups import Group, Places, make_group
 from tickwise.adapters.runner.process.interpreters import Interpreter
-from tickwise.adapters.runner.process.limits import set_walls, walls_in_shell
+from tickwise.adapters.runner.process.limits import is_counted_less, set_walls, walls, walls_in_shell
 from tickwise.adapters.runner.process.task_groups import groups_of
 from tickwise.adapters.runner.process.task_starter import TaskStarter
 from tickwise.adapters.runner.process.task_users import TaskUser
@@ -266,9 +266,11 @@ def _mark(process: Process, start: Start) -> None:
 def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     _must_be_there(start)
     group = make_group(start.places, start.group_name, start.limits)
+    uid = os.getuid() if start.user is None else start.user.uid
+    found = walls(start.limits, group, uid)
     theirs, ours = os.pipe()
     try:
-        gate = f"{walls_in_shell(start.limits, group, _uid_of(start))}{GATE}"
+        gate = f"{walls_in_shell(found)}{GATE}"
         process = _started(start, [SHELL, "-c", gate, "tickwise-gate", *start.arguments], output, stdin=theirs)
     except BaseException:
         os.close(ours)
@@ -278,16 +280,13 @@ def _spawn_behind_gate(start: Start, output: int, since: Moment) -> Tree:
     finally:
         os.close(theirs)
     _mark(process, start)
-    tree = start.tree_of(process, since, group=_joined(group, process.pid))
-    set_walls(tree, start.limits, _uid_of(start))
+    joined = _joined(group, process.pid)
+    tree = start.tree_of(process, since, group=joined)
+    set_walls(process.pid, walls(start.limits, joined, uid) if is_counted_less(start.limits, joined, group) else found)
     with contextlib.suppress(BrokenPipeError):  # another process has killed it
         os.write(ours, b"go\n")
     os.close(ours)
     return tree
-
-
-def _uid_of(start: Start) -> int:
-    return os.getuid() if start.user is None else start.user.uid
 
 
 def _spawn_warm(start: Start, warm: WarmScript, output: int, since: Moment) -> Tree | None:
@@ -302,7 +301,7 @@ def _spawn_warm(start: Start, warm: WarmScript, output: int, since: Moment) -> T
         if not start.limits.is_free:
             group = _joined(make_group(start.places, start.group_name, start.limits), child.task.pid)
         tree = start.tree_of(child.task, since, group=group)
-        set_walls(tree, start.limits, _uid_of(start))
+        set_walls(tree.leader, walls(start.limits, group, os.getuid() if user is None else user.uid))
         child.begin(
             WarmRequest(
                 number=start.number,

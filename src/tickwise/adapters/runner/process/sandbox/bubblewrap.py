@@ -9,6 +9,10 @@ Process 1 is a shell and not bubblewrap's own: the time and memory of a task rea
 ends the kernel has ended all that is in the sandbox before bubblewrap itself ends. It ignores TERM, as a process 1
 without a handler does, while a task obeys it as outside. It waits for what loses its parent.
 
+A limit of processes is a wall by itself, also without control groups: since Linux 5.14 `RLIMIT_NPROC` counts the
+processes and threads of a user in each user namespace apart (`UCOUNT_RLIMIT_NPROC` in its `kernel/ucount.c`), and
+the sandbox has a user namespace of its own. Root of the machine is not counted, so nor is a task that runs as root.
+
 Invariants: bubblewrap's own environment is empty, for process 1 would show it; no file descriptor but the output
 reaches the task.
 """
@@ -16,7 +20,9 @@ reaches the task.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from tickwise.adapters.runner.process.sandbox.plan import SandboxPlan
@@ -30,6 +36,12 @@ FIRST: Final = (
 )
 """Process 1. Its own words about a task that a signal ended are nobody's output. It says itself that the kernel is to
 end the task before the executor: it may have begun before others said so of bubblewrap."""
+WALL: Final = "ulimit -u {most} 2>/dev/null || ulimit -p {most} 2>/dev/null; "
+"""Before `FIRST`: bash and ksh call it `-u`, dash and busybox `-p`."""
+SPARE_PROCESSES: Final = 1
+"""That a task may have above its limit, so that a look finds it passed, and the task ends for that reason."""
+COUNTED_SINCE: Final = (5, 14)
+"""The Linux that counts processes in each user namespace apart. An older one counts those of other tasks, too."""
 SHELL: Final = "/bin/sh"
 NAME: Final = "tickwise-task"
 OWN_PROCESSES: Final = 2
@@ -48,9 +60,25 @@ ALWAYS: Final = (
 )
 
 
-def command(program: str, options_descriptor: int, arguments: Sequence[str]) -> list[str]:
-    """The command line. `options_descriptor`: that of `options`, in the process that bubblewrap becomes."""
-    return [program, "--args", str(options_descriptor), "--", SHELL, "-c", FIRST, NAME, *arguments]
+def command(
+    program: str, options_descriptor: int, arguments: Sequence[str], *, processes: int | None = None
+) -> list[str]:
+    """The command line. `options_descriptor`: that of `options`, in the process that bubblewrap becomes; `processes`:
+    the most processes and threads that the task may have, where the kernel can count them."""
+    first = FIRST if processes is None or not counts_apart() else f"{wall(processes)}{FIRST}"
+    return [program, "--args", str(options_descriptor), "--", SHELL, "-c", first, NAME, *arguments]
+
+
+def wall(processes: int) -> str:
+    """The words by which process 1 bounds itself and all below it."""
+    return WALL.format(most=1 + processes + SPARE_PROCESSES)  # 1: process 1 itself
+
+
+@lru_cache(maxsize=1)
+def counts_apart() -> bool:
+    """Check whether this kernel counts the processes of each user namespace apart."""
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return found is not None and (int(found[1]), int(found[2])) >= COUNTED_SINCE
 
 
 def options(plan: SandboxPlan, environment: Mapping[str, str], filter_descriptor: int) -> bytes:

@@ -121,7 +121,7 @@ class Sandboxes:
             theirs = ours if start.starter is None else list(range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(ours)))
             os.write(options_file, options(plan, environment, theirs[0]))
             os.lseek(options_file, 0, os.SEEK_SET)
-            around = command(self.level.program, theirs[1], start.arguments)
+            around = command(self.level.program, theirs[1], start.arguments, processes=start.limits.processes)
             yield replace(
                 start,
                 arguments=around if network is None else [*network.program, str(theirs[2]), *around],

@@ -58,13 +58,6 @@ def file_wall(limits: TaskLimits) -> int | None:
     return None if limits.disk_bytes is None else limits.disk_bytes + _PAGE_BYTES
 
 
-def file_wall_in_shell(limits: TaskLimits) -> str:
-    """The words of a shell that set this wall for what it starts; empty: there is none. Root of a container may have no
-    right to set it for a process of another user."""
-    largest = file_wall(limits)
-    return "" if largest is None else f"ulimit -f {-(-largest // BLOCK_BYTES)} 2>/dev/null; "
-
-
 def temporary_folder(folder: Path, limits: TaskLimits) -> dict[str, str]:
     """The variable that leads a task to a counted folder for temporary files, which is made; empty without limits."""
     if not is_counted(limits):

@@ -10,6 +10,9 @@
 A fresh interpreter takes 10 ms of processor time until its script begins, a fork of this one takes 1 ms. The script
 notices no difference but those in docs/decisions/0073.
 
+What its children leave becomes its own child. It takes their exit statuses itself: a zombie has a number of the
+machine, and counts to the limit of its user, as long as this program lives.
+
 This program never reads a request, the child does: nothing of a task is in the memory of the next one. Each child
 waits for its request, so an executor that gave a start up, or was killed, starts nothing by it. The program ends when
 its executor does. It is the parent of all that its children leave (`subreaper_program`), so what they have left can be
@@ -68,6 +71,8 @@ REAPED = struct.Struct("<iidq")
 NUMBER = struct.Struct("<q")
 FORK, REAP, SWEEP, JOIN, READY = b"F", b"R", b"S", b"J", b"H"
 MAX_PACKET = 256
+LEFT_MILLISECONDS = 1_000
+"""Between two looks at what tasks have left, while some of it lives."""
 PRELOADED = (
     *("argparse", "base64", "bisect", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "enum"),
     *("fnmatch", "functools", "glob", "heapq", "itertools", "json", "math", "operator", "pathlib", "re", "select"),
@@ -116,8 +121,9 @@ def _serve(executor: _socket.socket) -> Request:
     askers, children = {executor.fileno(): executor}, set()
     events = select.poll()
     events.register(executor.fileno(), select.POLLIN)
+    has_left = False
     while True:
-        for ready, _ in events.poll():
+        for ready, _ in events.poll(LEFT_MILLISECONDS if has_left else None):
             asker = askers[ready]
             try:
                 content, ancillary, _, _ = asker.recvmsg(MAX_PACKET, space, _socket.MSG_CMSG_CLOEXEC)
@@ -138,6 +144,7 @@ def _serve(executor: _socket.socket) -> Request:
                 pid = NUMBER.unpack(said)[0]
                 children.discard(pid)
                 asker.send(_reap(pid))
+                has_left = True  # perhaps
             elif what == SWEEP:
                 _sweep(NUMBER.unpack(said)[0], children)
             elif what == JOIN:
@@ -148,6 +155,7 @@ def _serve(executor: _socket.socket) -> Request:
             else:
                 events.unregister(ready)
                 askers.pop(ready).close()
+        has_left = has_left and _sweep_left(children)
 
 
 def _fork(descriptors: "array.array[int]") -> int:
@@ -172,6 +180,22 @@ def _sweep(pid: int, children: "set[int]") -> None:
             os.waitpid(pid, os.WNOHANG)
         except OSError:
             return
+
+
+def _sweep_left(children: "set[int]") -> bool:
+    """Take the exit statuses of all that tasks have left. True: some of it lives."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            found = {int(name) for name in file.read().split()}
+    except OSError:
+        return False  # a kernel without this list
+    lives = False
+    for pid in found - children:
+        try:
+            lives = os.waitpid(pid, os.WNOHANG)[0] == 0 or lives
+        except OSError:
+            continue
+    return lives
 
 
 def _reap(pid: int) -> bytes:

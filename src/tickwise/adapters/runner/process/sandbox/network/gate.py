@@ -92,17 +92,19 @@ class NetworkGate:
         self._starting = asyncio.Lock()
         self._is_closed = False
 
-    async def open(self, run: str, destinations: Sequence[str], log: Callable[[str], None]) -> NetworkOpening:
+    async def open(
+        self, run: str, destinations: Sequence[str], log: Callable[[str], None], *, namespace: str
+    ) -> NetworkOpening:
         """Open the network of a run, whose name is new. `log` gets lines for its log. Raises `OSError` if the proxy
         cannot be started."""
         async with self._starting:
             if self._proxy is not None and not self._proxy.has_ended:
                 with contextlib.suppress(OSError):  # it was killed a moment ago
-                    return self._proxy.open(run, destinations, log)
+                    return self._proxy.open(run, destinations, log, namespace)
             if self._is_closed:
                 raise OSError(0, "the executor ends")
             self._proxy = await _Proxy.start(self._allow)
-            return self._proxy.open(run, destinations, log)
+            return self._proxy.open(run, destinations, log, namespace)
 
     async def close(self, opening: NetworkOpening) -> NetworkTraffic | None:
         """Close the network of a run, and say what it carried; None: that was lost with the proxy. Raises nothing."""
@@ -145,13 +147,13 @@ class _Proxy:
         proxy._send({"allow": allow})
         return proxy
 
-    def open(self, run: str, destinations: Sequence[str], log: Callable[[str], None]) -> NetworkOpening:
+    def open(self, run: str, destinations: Sequence[str], log: Callable[[str], None], namespace: str) -> NetworkOpening:
         """Raises `OSError`."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         opening = NetworkOpening(run, theirs, log)
         try:
             with ours:
-                self._send({"open": run, "destinations": list(destinations)}, ours.fileno())
+                self._send({"open": run, "of": namespace, "destinations": list(destinations)}, ours.fileno())
         except OSError:
             opening.begun()
             raise

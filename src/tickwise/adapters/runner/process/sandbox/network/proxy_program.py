@@ -1,7 +1,7 @@
 """The filtering proxy of one executor: a process of its own, which begins with the first run that needs it.
 
     executor ──{"allow": […]}──────────────────────────► proxy        the setting http_allow, first
-             ──{"open": run, "destinations": […]} + descriptor──►     the other end is with `namespace_program`
+             ──{"open": run, "of": namespace, "destinations": […]} + descriptor──►  its other end: `namespace_program`
              ──{"close": run}──────────────────────────►
              ◄──{"run": …, "line": …}──────────────────               for the log of the run
              ◄──{"run": …, "sent": …, "received": …}───               the end of `close`
@@ -20,7 +20,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -79,14 +79,14 @@ class ProxyProcess:
         elif "open" in message:
             helper = socket.socket(fileno=descriptors[0])
             run = message["open"]
-            task = asyncio.get_running_loop().create_task(self._open(run, message["destinations"], helper))
+            task = asyncio.get_running_loop().create_task(self._open(run, message, helper))
             self._openings[run] = task
         else:
             task = asyncio.get_running_loop().create_task(self._close(message["close"]))
             self._closings.add(task)
             task.add_done_callback(self._closings.discard)
 
-    async def _open(self, run: str, texts: Sequence[str], helper: socket.socket) -> None:
+    async def _open(self, run: str, message: Mapping[str, Any], helper: socket.socket) -> None:
         """Make the network of a run with `namespace_program`, which says itself what goes wrong there."""
 
         def log(line: str) -> None:
@@ -94,7 +94,8 @@ class ProxyProcess:
 
         with helper:
             try:
-                network = RunNetwork(AllowedDestinations.of(texts, self._access), self._lookups, log)
+                allowed = AllowedDestinations.of(message["destinations"], self._access)
+                network = RunNetwork(allowed, self._lookups.share_of(message["of"]), log)
                 self._runs[run] = network
                 async with asyncio.timeout(SETUP_SECONDS):
                     sockets = await made_sockets(helper, network.instruction())

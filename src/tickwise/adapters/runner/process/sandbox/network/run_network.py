@@ -21,7 +21,7 @@ from ipaddress import ip_address
 from typing import Any, Final, cast
 
 from tickwise.adapters.outgoing.access import Address
-from tickwise.adapters.outgoing.lookups import Lookups
+from tickwise.adapters.outgoing.lookups import LookupShare
 from tickwise.adapters.runner.process.sandbox.network.destinations import (
     AllowedDestinations,
     DestinationRefused,
@@ -46,7 +46,7 @@ ADDRESSES_MAX: Final = 8
 BUFFER_BYTES: Final = 32 << 10
 """More is read only once so much is sent. The loop reads up to 256 kB at once."""
 LOOKUPS_MAX: Final = 2
-"""Names that one run looks up at once: the threads for that are those of all runs."""
+"""Names that one run looks up at once. The threads for that are those of all runs, and its namespace has a share."""
 KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 """Seconds, seconds, and tries. A task's own keep-alive ends at the proxy, so a peer that is gone is noticed here."""
 QUERIES_MAX: Final = 64
@@ -63,7 +63,7 @@ class Unreachable(Exception):
 class RunNetwork:
     """The sockets of one run. For one event loop."""
 
-    def __init__(self, destinations: AllowedDestinations, lookups: Lookups, log: Callable[[str], None]) -> None:
+    def __init__(self, destinations: AllowedDestinations, lookups: LookupShare, log: Callable[[str], None]) -> None:
         """`log` gets each line for the run's log once."""
         self._destinations = destinations
         self._lookups = lookups

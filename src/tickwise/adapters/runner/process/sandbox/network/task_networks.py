@@ -86,7 +86,9 @@ class TaskNetworks:
             lack = await asyncio.to_thread(self._reason_against)
             if lack is not None:
                 return unconfined(f"this executor cannot hold a sandbox to a list of destinations: {lack}", now)
-            opening = await self._gate.open(f"{key[0]}-{key[1]}", allowed, lambda line: _note(attempt, line))
+            opening = await self._gate.open(
+                f"{key[0]}-{key[1]}", allowed, lambda line: _note(attempt, line), namespace=assignment.namespace
+            )
         except OSError as error:
             return unconfined(f"the proxy for its network cannot be started: {error.strerror or error}", now)
         self._open[key] = opening
