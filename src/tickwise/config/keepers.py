@@ -26,3 +26,10 @@ class KeeperSettings:
     keeper_port: int = _setting(
         0, "The port of `tickwise keeper`; 0 takes a free one.", least=0, most=65_535, option="--port"
     )
+    keeper_tables: str = _setting(
+        "written",
+        "The readable tables of a Cassandra keyspace: `written` behind the log by `tickwise keeper`, which costs more "
+        "than the runs themselves, or `off`: then nothing is in them (`docs/reference/cassandra-tables.md`). After a "
+        "time without them run `tickwise db rebuild-tables`.",
+        choices=("written", "off"),
+    )

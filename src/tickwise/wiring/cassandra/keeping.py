@@ -72,7 +72,9 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
             server,
             endpoint,
             near_seconds=settings.horizon_seconds,
-            projection=TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
+            projection=None
+            if settings.keeper_tables == "off"
+            else TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
         )
         task = asyncio.create_task(owner.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
