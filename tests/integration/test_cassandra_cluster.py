@@ -15,7 +15,7 @@ from tests.support import certificates
 from tests.support.cassandras import CLOCK, linked, next_shard
 from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.log import CassandraLog
-from tickwise.adapters.store.cassandra.schema import KeyspaceState, findings, status, upgrade
+from tickwise.adapters.store.cassandra.schema import KEY_BYTES, VERSION, KeyspaceState, findings, status, upgrade
 from tickwise.cli.main import main
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
@@ -33,9 +33,12 @@ async def test_several_machines_may_make_the_keyspace_at_once(cassandra_server_u
     assert KeyspaceState(0, "") == await status(address, CLOCK)
     told: list[tuple[int, int]] = []
     made = [upgrade(address, CLOCK, lambda done, of: told.append((done, of))) for _ in range(3)]
-    assert ["1", "1", "1"] == await asyncio.gather(*made)
+    assert [str(VERSION)] * 3 == await asyncio.gather(*made)
     assert (5, 5) in told
-    assert KeyspaceState(1, "datacenter1") == await status(address, CLOCK)
+    state = await status(address, CLOCK)
+    assert KeyspaceState(VERSION, "datacenter1", state.keeper_key) == state
+    assert 2 * KEY_BYTES == len(state.keeper_key)
+    assert state.keeper_key not in repr(state)
     async with linked(address) as link:
         log = CassandraLog(link, 0)
         await own(log)
@@ -49,8 +52,8 @@ async def test_a_newer_keyspace_is_not_touched(cassandra_server_url: str) -> Non
     address = read_address(f"{cassandra_server_url}/newer_{next_shard()}")
     await upgrade(address, CLOCK)
     async with linked(address) as link:
-        await link.ask("meta_write", "version", "2")
-    with pytest.raises(Misconfigured, match="has version 2"):
+        await link.ask("meta_write", "version", str(VERSION + 1))
+    with pytest.raises(Misconfigured, match=f"has version {VERSION + 1}"):
         await upgrade(address, CLOCK)
     assert not (await status(address, CLOCK)).fits
 
@@ -74,7 +77,7 @@ async def test_a_cluster_that_is_not_there_is_unavailable() -> None:
 def test_the_commands_know_a_cluster(
     cassandra_server_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`db status`, `db upgrade`, `db status`; and a role refuses to start."""
+    """`db status`, `db upgrade`, `db status`, `db rebuild-tables`; and what is for PostgreSQL is refused."""
     monkeypatch.setenv("TICKWISE_DATABASE_URL", f"{cassandra_server_url}/commands_{next_shard()}")
 
     def said(*words: str) -> tuple[int, str]:
@@ -82,23 +85,26 @@ def test_the_commands_know_a_cluster(
         written = capsys.readouterr()
         return code, written.out + written.err
 
-    before = {"found": "none", "needed": "1", "current": False, "fits": False}
+    before = {"found": "none", "needed": str(VERSION), "current": False, "fits": False}
     assert before == json.loads(said("db", "status", "--json")[1])
     code, made = said("db", "upgrade")
     assert 0 == code
-    assert "The schema is at 1." in made
-    assert {"found": "1", "needed": "1", "current": True, "fits": True} == json.loads(said("db", "status", "--json")[1])
-    code, refused = said("scheduler")
+    assert f"The schema is at {VERSION}." in made
+    after = {"found": str(VERSION), "needed": str(VERSION), "current": True, "fits": True}
+    assert after == json.loads(said("db", "status", "--json")[1])
+    code, refused = said("db", "grant-executor", "somebody")
     assert code != 0
-    assert "the keeper that serves it is not" in refused
+    assert "this command works on a PostgreSQL" in refused
+    code, made = said("db", "rebuild-tables")
+    assert (0, True) == (code, "generation 2" in made)
 
 
 async def test_doctor_looks_at_a_cluster(cassandra_url: str) -> None:
-    """One node is a warning, and so is that no role can use it."""
+    """One node is a warning; that no keeper owns the shard is an error."""
     found = {each.name: each.level async for each in cassandra_findings(cassandra_url)}
     assert {
         "schema": "ok", "cassandra": "ok", "commitlog_sync": "ok", "paxos_variant": "ok", "copies": "warning",
-        "data centres": "ok", "keepers": "warning",
+        "data centres": "ok", "keepers": "error",
     } == found  # fmt: skip
     assert Settings(database_url=cassandra_url).database_url == cassandra_url
 

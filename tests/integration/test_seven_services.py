@@ -122,6 +122,7 @@ class Drive:
         run_id = await self.run_of(told["job_id"])
         logs = await self.gateway.answer("GET", f"/runs/{run_id}/logs")
         assert "hello\n[kept as artefacts: left (5 bytes)]\n" == logs.text
+        assert logs.text == (await self.gateway.answer("GET", f"/runs/{run_id}/logs/file")).text
         found = await self.ask("GET", f"/logs?find=hello&job_id={told['job_id']}")
         assert run_id in json.dumps(found)
         assert ["left"] == [each["name"] for each in await self.ask("GET", f"/runs/{run_id}/artefacts")]
