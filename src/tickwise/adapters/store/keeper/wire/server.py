@@ -66,7 +66,11 @@ class KeeperServer:
         """Listen; port 0: at a free one. Raises `OSError`."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: _ServerConnection(self), host, port, ssl=self._certificate.context
+            lambda: _ServerConnection(self),
+            host,
+            port,
+            ssl=self._certificate.context,
+            ssl_handshake_timeout=HELLO_SECONDS,
         )
         found = self._server.sockets[0].getsockname()
         return Endpoint(host, found[1], self._certificate.fingerprint)
