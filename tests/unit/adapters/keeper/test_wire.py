@@ -193,6 +193,17 @@ async def test_who_says_nothing_is_not_waited_for(keeper: GatedServedStore, monk
     assert 0 == keeper.server.unknown
 
 
+async def test_who_begins_no_handshake_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has said who they are by then."""
+    monkeypatch.setattr(server_module, "HELLO_SECONDS", 0.2)
+    server = KeeperServer(make_certificate(CLOCK.now()), KEY, CLOCK)
+    endpoint = await server.start("127.0.0.1")
+    reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+    assert b"" == await asyncio.wait_for(reader.read(), 30.0)
+    writer.close()
+    await server.stop()
+
+
 @pytest.mark.parametrize(
     "name", ["open", "close", "__class__", "jobs.__init__", "on_handover", "memory", "log.append", "jobs", ""]
 )
