@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tickwise.adapters.store.cassandra.address import CassandraAddress, read_address
+from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
-from tickwise.wiring.cassandra.keyspace import refuse_cassandra
+from tickwise.wiring.cassandra.keyspace import keyspace_of, refuse_cassandra
 
 
 def test_hosts_have_the_port_of_the_next_one_that_names_it() -> None:
@@ -78,3 +80,16 @@ def test_what_works_on_tables_of_postgresql_is_refused_with_one_sentence() -> No
         refuse_cassandra("cassandra://host/tickwise")
     with pytest.raises(Misconfigured, match="the name of a keyspace"):
         refuse_cassandra("cassandra://host")
+
+
+def test_a_keeper_needs_a_keyspace_and_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is named, with what to do."""
+    for other in (None, "postgresql://host/tickwise", "memory://"):
+        with pytest.raises(Misconfigured, match="this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://"):
+            keyspace_of(Settings(database_url=other))
+    asked = Settings(database_url="cassandra://host/tickwise")
+    assert "tickwise" == keyspace_of(asked).keyspace
+    monkeypatch.setitem(sys.modules, "tickwise.adapters.store.cassandra.schema", None)
+    monkeypatch.delattr("tickwise.adapters.store.cassandra.schema", raising=False)
+    with pytest.raises(Misconfigured, match=r"pip install 'tickwise\[cassandra\]'"):
+        keyspace_of(asked)

@@ -38,13 +38,14 @@ def keyspace_of(settings: Settings) -> CassandraAddress:
             "this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
             "--database; on PostgreSQL there are no keepers"
         )
-    return read_address(settings.database_url)
+    address = read_address(settings.database_url)
+    _schema()  # says what is missing without the driver
+    return address
 
 
 def rebuild_tables(settings: Settings) -> int:
     """Make the readable tables anew, empty; their generation. Raises `Misconfigured`, `StoreUnavailable`."""
     address = keyspace_of(settings)
-    _schema()
     from tickwise.adapters.store.cassandra.readable.tables import rebuild_readable
 
     return asyncio.run(rebuild_readable(address, SystemClock()))
