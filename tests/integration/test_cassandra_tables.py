@@ -56,10 +56,14 @@ class Keeper:
         self.store = KeeperStore(CassandraLog(link, shard, lease_seconds=30.0), CLOCK, projection=self.projector)
 
     async def projected(self) -> None:
-        """Wait until the tables have all of the log."""
-        async with asyncio.timeout(60):
+        """Wait until the tables have all of the log; they may be made anew just now, when nobody is to wait for
+        them."""
+
+        async def have_all() -> bool:
             await self.projector.reached(self.store.position)
-        assert self.projector.position >= self.store.position
+            return self.projector.position >= self.store.position
+
+        await eventually(have_all)
 
     async def wrong(self) -> dict[str, Any]:
         """What is in the tables and not so in the state, or the other way round."""
