@@ -28,6 +28,7 @@ ASSIGNED: Final = re.compile(rf"\b[\w.-]*{NAMES}\w*[\"']?\s*[:=]=?\s*(.*)$", re.
 IN_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+]*://[^\s:/@\"']*:([^\s@\"'/]+)@")
 HARMLESS: Final = re.compile(
     r"^$|^[\"']{2}|^[\[{(.]|^[\"']?[$<%&*…]|^(?:true|false|none|null)\b"  # empty, or made elsewhere
+    r"|^!override$"  # the tag of Compose before a list
     r"|^[\"']?(?:/|file:|secrets/|\.\./)"  # a place
     r"|^[\"']?(?:PASSWORD|KEY|TOKEN|password|…)[\"']?(?:$|[\s,)`;.@])",  # a word that says what belongs there
 )
