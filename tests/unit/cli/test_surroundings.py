@@ -178,7 +178,7 @@ def test_files_have_their_place_below_the_script(tmp_path: Path, capsys: pytest.
 def test_modules_beside_a_script_that_do_not_travel_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of modules beside it too, in whichever encoding: else a run at night is the first to say so."""
+    """Those of modules beside it too, in any encoding: else a run at night is the first to say so."""
     monkeypatch.chdir(tmp_path)
     script = _script(tmp_path, "import csv\nfrom loader import load\nimport shop.orders, tabulate\nimport data\n")
     (tmp_path / "loader.py").write_text("import texts\nfrom . import siblings\n")

@@ -155,6 +155,23 @@ class RunQuery:
     """Of a search that may pause: only ids, state, reason and the times of each run are needed (due, nominal, start,
     end). All else may be left out, and is then as of a run that was never claimed."""
 
+    def is_met_by(self, row: RunRow) -> bool:
+        """Check the conditions on the run itself. Those on its job (name, labels, queue, selector) are left out."""
+        return (
+            row.namespace == self.namespace
+            and (self.job_id is None or row.job_id == self.job_id)
+            and (not self.ids or row.run_id in self.ids)
+            and (not self.states or row.state in self.states)
+            and (not self.triggers or row.trigger in self.triggers)
+            and (self.reason is None or row.reason == self.reason)
+            and (self.origin is None or row.origin == self.origin)
+            and (self.executor is None or row.executor == self.executor)
+            and (self.before is None or row.run_id < self.before)
+            and (self.after is None or row.run_id > self.after)
+            and (self.due_after is None or row.due_at >= self.due_after)
+            and (self.due_before is None or row.due_at < self.due_before)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:

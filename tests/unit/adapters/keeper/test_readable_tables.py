@@ -1,4 +1,4 @@
-"""Readable tables follow a log: idempotent, in whatever order writes arrive, and never in the way of commits."""
+"""Readable tables follow a log: idempotent, in any order of writes, and never in the way of commits."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_the_same_writes_twice_and_in_any_order_change_nothing(tmp_path: P
 
 
 async def test_an_owner_that_dies_leaves_the_rest_to_the_next(tmp_path: Path, tables: ModelTables) -> None:
-    """What was committed and not projected is read from the log; nothing is lost, whatever of it was written."""
+    """What was committed and not projected is read from the log; nothing is lost, also if some of it was written."""
     first = Kept(tmp_path, tables)
     await first.store.open()
     await life_of_runs(first.store)

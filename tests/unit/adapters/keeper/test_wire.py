@@ -8,7 +8,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 from uuid import UUID
 
 import msgspec
@@ -28,7 +28,8 @@ from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.ports.store import Added, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
-from tickwise.testing.factories import Factory
+from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
+from tickwise.testing.factories import Factory, outcome
 
 WRONG_KEY = "a guess"
 
@@ -172,7 +173,7 @@ async def test_another_process_at_the_endpoint_hears_nothing(keeper: GatedServed
     ids=["nothing", "http", "no-msgpack", "half-a-hello", "a-call", "no-hello", "an-answer", "key", "shard", "large"],
 )
 async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: GatedServedStore, sent: bytes) -> None:
-    """Whatever they send; who was let in is answered all the while."""
+    """They send what they like; who was let in is answered all the while."""
     client = await keeper.client()
     async with Caller(keeper) as caller:
         caller.send(sent)
@@ -335,16 +336,19 @@ async def test_no_more_calls_are_under_way_than_there_is_room_for(
 async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: GatedServedStore) -> None:
     """After its effects are durable."""
     mine, others = await keeper.client(), await keeper.client()
+    crowd = HandoverContract()
+    store = cast("Store", mine)
+    executor, [first, second] = await crowd.taken(store, Factory(await mine.now(), seed="handover"))
     told: dict[str, list[Handover]] = {"mine": [], "others": []}
     mine.on_handover(told["mine"].append)
     others.on_handover(told["others"].append)
-    make = Factory(await mine.now(), seed="handover")
     keeper.log.gate.clear()
-    adding = asyncio.create_task(mine.jobs.add([make.job()]))
+    ending = asyncio.create_task(crowd.finish(store, executor, outcome(first)))
     await eventually(lambda: keeper.log.waiting)
     assert {"mine": [], "others": []} == told
     keeper.log.gate.set()
-    await adding
+    await ending
+    assert [second.run_id] == [run.run_id for each in told["mine"] for run in each.claimable]
     assert not told["others"]
 
 

@@ -11,8 +11,8 @@ lease if it is frozen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, cast
 
 import structlog
 
@@ -22,6 +22,7 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.domain.errors import Unavailable
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 
@@ -85,9 +86,9 @@ class ShardOwner:
 
     async def _opened(self, store: KeeperStore, stop: asyncio.Event) -> bool:
         """Wait until the shard is ours. False: it could not be opened, or the end came before."""
-        opening = asyncio.ensure_future(store.open())
+        opening, stopping = asyncio.create_task(store.open()), asyncio.create_task(stop.wait())
         try:
-            await _first(asyncio.shield(opening), stop.wait())
+            await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
                 return False
             opening.result()
@@ -95,7 +96,7 @@ class ShardOwner:
             await self._again(failure, stop)
             return False
         finally:
-            opening.cancel()
+            await end_tasks([opening, stopping])
         return True
 
     async def _again(self, failure: Unavailable, stop: asyncio.Event) -> None:
@@ -112,12 +113,10 @@ async def _given_back(store: KeeperStore) -> None:
         logger.warning("shard_not_given_back", detail=failure.detail)
 
 
-async def _first(*given: Awaitable[object]) -> None:
+async def _first(*given: Coroutine[Any, Any, object]) -> None:
     """Return when one of them is done or has failed; the others are cancelled."""
-    tasks = [asyncio.ensure_future(each) for each in given]
+    tasks = [asyncio.create_task(each) for each in given]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from tickwise.adapters.store.memory.definitions import in_window
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.notices import alerts
@@ -63,7 +62,7 @@ class RunSearches(Duty):
             if len(found) >= query.limit:
                 break
             row = row_of(self._state, run_id)
-            if row is not None and matches(row, query) and is_of(self._state.job_of(row), query):
+            if row is not None and query.is_met_by(row) and is_of(self._state.job_of(row), query):
                 found.append(with_texts(row, query.texts))
         return page_within(found, query.bytes_most)
 
@@ -224,21 +223,4 @@ def is_of(job: JobRecord | None, query: RunQuery) -> bool:
         and query.labels.items() <= job.labels.items()
         and selectors.matches(job.labels, query.within)
         and (query.queue is None or query.queue == job.lane.queue)
-    )
-
-
-def matches(row: RunRow, query: RunQuery) -> bool:
-    """Check whether the run matches every condition of the search."""
-    return (
-        row.namespace == query.namespace
-        and (query.job_id is None or row.job_id == query.job_id)
-        and (not query.ids or row.run_id in query.ids)
-        and (not query.states or row.state in query.states)
-        and (not query.triggers or row.trigger in query.triggers)
-        and (query.reason is None or row.reason == query.reason)
-        and (query.origin is None or row.origin == query.origin)
-        and (query.executor is None or row.executor == query.executor)
-        and (query.before is None or row.run_id < query.before)
-        and (query.after is None or row.run_id > query.after)
-        and in_window(row.due_at, query.due_after, query.due_before)
     )

@@ -45,7 +45,7 @@ class TableListings:
                 break
             async for row in self._rows("runs_of_hour", query.namespace, hour, query.job_id, query.before or LAST_ID):
                 run = _run(query, row)
-                if _matches(run, query):
+                if run.state in FINAL and query.is_met_by(run):
                     found.append(run)
                 if len(found) >= query.limit:
                     break
@@ -156,22 +156,6 @@ def _run(query: RunQuery, row: tuple[Any, ...]) -> RunRow:
         cancel=None if asked is None else CancelRow(asked_at=_seconds(asked), error=asked_error, heard_at=_time(heard)),
         occurrences=occurrences or 1,
         until=_time(until),
-    )
-
-
-def _matches(row: RunRow, query: RunQuery) -> bool:
-    return (
-        row.state in FINAL
-        and (not query.ids or row.run_id in query.ids)
-        and (not query.states or row.state in query.states)
-        and (not query.triggers or row.trigger in query.triggers)
-        and (query.reason is None or row.reason == query.reason)
-        and (query.origin is None or row.origin == query.origin)
-        and (query.executor is None or row.executor == query.executor)
-        and (query.before is None or row.run_id < query.before)
-        and (query.after is None or row.run_id > query.after)
-        and (query.due_after is None or row.due_at >= query.due_after)
-        and (query.due_before is None or row.due_at < query.due_before)
     )
 
 

@@ -7,8 +7,8 @@
 A row of an ended run that is past its retention stays until the last one of its partition is: so a partition ends with
 one tombstone, and no read meets many. A run that leaves without a record (a fire that was taken back) is deleted.
 
-Invariant: the shadow follows from the state, not from the way to it. Two projectors that read the same entries, from
-whatever checkpoint, name the same rows.
+Invariant: the shadow follows from the state, not from the way to it. Two projectors that read the same entries name the
+same rows, also if they began at different checkpoints.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwise.adapters.store.memory.history import is_of, matches
+from tickwise.adapters.store.memory.history import is_of
 from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.observing.analytics import HOUR_SECONDS, Analysis, GroupBy, MeasuredRun, RunGroup, analysed
@@ -20,7 +20,7 @@ class AnalyticsSearches(Duty):
             row, job = ended.row, self._state.jobs.get(ended.row.job_id)
             asked = replace(query.runs, namespace=row.namespace) if query.everywhere else query.runs
             asked = replace(asked, ids=(), before=None, after=None)
-            if matches(row, asked) and is_of(job, asked):
+            if asked.is_met_by(row) and is_of(job, asked):
                 found.append(_measured(ended, job, query))
         answer = analysed(found, group_by=query.group_by, sort=query.sort, top=query.top)
         return replace(
