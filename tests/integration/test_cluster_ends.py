@@ -227,7 +227,7 @@ async def test_a_pod_that_somebody_deletes_leaves_an_unknown_outcome(site: Clust
     name = here.pod["metadata"]["name"]
     await site.node.ask("DELETE", f"/api/v1/namespaces/default/pods/{name}?gracePeriodSeconds=1")
     ending = await stage.listener.ending_of(given)
-    assert (Verdict.UNKNOWN, "outcome_lost") == (ending.verdict, ending.reason), ending
+    assert (Verdict.UNKNOWN, "outcome_lost") == (ending.verdict, ending.reason), (ending.error, here.pod["metadata"])
     assert "deleted by somebody else" in (ending.error or "")
     assert [f"tickwise-{given.run_id}"] == site.node.starts
 

@@ -151,8 +151,10 @@ def test_the_fate_of_an_attempt_is_what_the_store_has_on_record() -> None:
     assert expected == found
 
 
-def _pod(code: int | None, finished: str, *, target: str | None = None, deleted: str | None = None) -> PodEnd:
-    end = None if code is None else Terminated(exit_code=code, finished_at=finished)
+def _pod(
+    code: int | None, finished: str, *, target: str | None = None, deleted: str | None = None, reason: str = "Error"
+) -> PodEnd:
+    end = None if code is None else Terminated(exit_code=code, reason=reason, finished_at=finished)
     conditions = [] if target is None else [PodCondition("DisruptionTarget", "True", "X", "", target)]
     status = PodStatus(
         conditions=conditions, container_statuses=[ContainerReport("task", ContainerPhase(terminated=end))]
@@ -161,6 +163,7 @@ def _pod(code: int | None, finished: str, *, target: str | None = None, deleted:
 
 
 AT, BEFORE, AFTER = "2026-11-27T05:00:30Z", "2026-11-27T05:00:29Z", "2026-11-27T05:00:31Z"
+LONG_BEFORE = "2026-11-27T05:00:27Z"
 ASKED = "2026-11-27T05:01:00Z"
 """The end of the grace of a deletion that was asked for at `AT`."""
 
@@ -169,7 +172,10 @@ ASKED = "2026-11-27T05:01:00Z"
     ("end", "is_disrupted"),
     [
         (_pod(1, BEFORE, target=AT), False),
-        (_pod(137, BEFORE, target=AT), False),
+        (_pod(137, LONG_BEFORE, target=AT), False),
+        (_pod(137, BEFORE, target=AT), True),
+        (_pod(137, AT, target=AT, reason="OOMKilled"), False),
+        (_pod(143, BEFORE, deleted=ASKED), True),
         (_pod(1, AT, target=AT), False),
         (_pod(137, AT, target=AT), True),
         (_pod(143, AFTER, target=AT), True),
@@ -181,5 +187,5 @@ ASKED = "2026-11-27T05:01:00Z"
     ],
 )
 def test_a_program_that_had_ended_before_is_not_disrupted(end: PodEnd, *, is_disrupted: bool) -> None:
-    """Its own end is its own; within one second its status decides."""
+    """Its own end is its own; within what the clocks of a cluster differ, its status decides."""
     assert is_disrupted == (disruption(end) is not None)

@@ -41,6 +41,9 @@ from tickwise.ports.runner import Ending, Verdict
 SETTLE_SECONDS: Final = 15.0
 """A container that cannot be made for so long cannot be made: its Secret comes a moment after its Job."""
 ENDED_BY_KUBELET: Final = (BY_SIGNAL + signal.SIGTERM, BY_SIGNAL + signal.SIGKILL)
+SKEW_SECONDS: Final = 2.0
+"""The most that the clocks of a node and of the API server are taken to differ."""
+OUT_OF_MEMORY: Final = "OOMKilled"
 _PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError"})
 _CONFIGS: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _STARTS: Final = frozenset({"StartError", "ContainerCannotRun"})
@@ -160,10 +163,16 @@ def disruption(end: PodEnd) -> str | None:
 
 
 def _ended_before(end: Terminated | None, finished: float | None, at: float | None) -> bool:
-    """Check whether a program had ended by itself. Instants are whole seconds, so within one its status decides."""
+    """Check whether a program had ended by itself.
+
+    Instants are whole seconds, so within one its status decides. The node and the API server each have a clock of
+    their own: a program that was ended as a kubelet ends one may seem to have ended a little before it was told to.
+    """
     if end is None or finished is None or at is None:
         return False
-    return finished < at or (finished == at and end.exit_code not in ENDED_BY_KUBELET)
+    if end.exit_code in ENDED_BY_KUBELET and end.reason != OUT_OF_MEMORY:
+        return finished < at - SKEW_SECONDS
+    return finished <= at
 
 
 def unbegun_end(end: PodEnd, now: float) -> Ending:
@@ -200,7 +209,7 @@ def _program_end(attempt: Attempt, terminated: Terminated, ended: float) -> Endi
     tail = attempt.sink.tail.strip()
     if code == 0:
         return Ending(Verdict.OK, started, ended)
-    if terminated.reason == "OOMKilled":
+    if terminated.reason == OUT_OF_MEMORY:
         if limit is not None:
             return attempt.ending_for("memory_limit", started, ended)
         error = "the kernel of its node killed it for its memory (OOMKilled); its job sets no limit of its own"
