@@ -21,6 +21,7 @@ from bench.harness import SQL, Rig
 from bench.usage import Reading, read
 from bench.work import jobs, store
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import NewJob, Ready, Store
 from tickwise.roles.shared.hint_publisher import HintPublisher
 
@@ -143,16 +144,19 @@ async def flowing(
     warm_seconds: float = 2.0,
     through: Through | None = None,
     settings: Mapping[str, object] | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> AsyncIterator[Stream]:
     """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on.
 
     `through` a broker: executors are told by it what to claim, and with its `recorder` how it ended goes back by it.
-    `settings` of the roles, beside their defaults.
+    `settings` of the roles, beside their defaults. `namespace`: made if it is not the default one.
     """
     await rig.reset()
     given = {**({} if through is None else through.settings), **(settings or {})}
     async with contextlib.AsyncExitStack() as stack:
         opened = await stack.enter_async_context(store(rig))
+        if namespace != DEFAULT_NAMESPACE:
+            await opened.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="bench"))
         roles = ["scheduler", "executor", *(["recorder"] if through is not None and through.recorder else [])]
         running = {role: await stack.enter_async_context(rig.role(role, **given)) for role in roles}
         await rig.until_executors(1)
@@ -160,9 +164,10 @@ async def flowing(
         stack.push_async_callback(connection.close)
         pids = {role: process.pid for role, process in running.items()}
         pids |= {} if through is None else through.pids
-        stream = Stream(rig, connection, pids, rate, None if through is None else through.hint_publisher)
+        hint_publisher = None if through is None else through.hint_publisher
+        stream = Stream(rig, connection, pids, rate, hint_publisher, namespace)
         # The start of the worker process is not what is measured: one batch goes ahead.
-        first = jobs(rig, BATCH)
+        first = jobs(rig, BATCH, namespace=namespace)
         await opened.jobs.add(first)
         stream.tell(first)
         await rig.until_ended(BATCH, 30)
