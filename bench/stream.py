@@ -63,6 +63,8 @@ class Stream:
     hint_publisher: HintPublisher | None = None
     """Executors are told of what was handed in by a broker."""
     namespace: str = DEFAULT_NAMESPACE
+    beside: int = 1
+    """Streams that flow at the same time, this one too: all together have as much under way as one has alone."""
     sent: int = 0
     flowing: bool = True
     feeding: int = 0
@@ -110,8 +112,9 @@ class Stream:
             self.tell(batch)
             self.sent += BATCH
             self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
-            if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
-                await self._until_over(looking, self._batches[-BEHIND])
+            behind = BEHIND // self.beside
+            if len(self._batches) % (LOOK_EVERY // self.beside) == 0 and len(self._batches) > behind:
+                await self._until_over(looking, self._batches[-behind])
         await looking.close()
         self.feeding -= 1
 

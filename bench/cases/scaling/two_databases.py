@@ -3,9 +3,10 @@
     client ──► router ──► first database  ──┐
                     └───► second database ──┴──► one scheduler, one executor
 
-Both have servers of their own on this machine, so they have one disk and the same cores as one. What a second machine
-would bring follows from the parts: processor time a run of the databases is divided between servers, that of the client
-(the router, as an API has it), the scheduler and the executor is not.
+Both have servers of their own on this machine, so they have one disk and the same cores as one, and both streams
+together have at most as much under way as T2. What a second machine would bring follows from the parts: processor time
+a run of the databases is divided between servers, that of the client (the router, as an API has it), the scheduler and
+the executor is not.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ async def flowing_into(rig: Rig, two: Two) -> AsyncIterator[list[Stream]]:
             await part.until_executors(1)
             connection = await part.connect()
             stack.push_async_callback(connection.close)
-            stream = Stream(part, connection, pids, namespace=namespace)
+            stream = Stream(part, connection, pids, namespace=namespace, beside=len(SERVERS))
             await two.router.jobs.add(jobs(part, BATCH, namespace=namespace))
             await part.until_ended(BATCH, 30)
             stream.sent = BATCH
@@ -121,6 +122,7 @@ async def over_two(rig: Rig) -> Round:
         before = [await stream.ended() for stream in streams]
         await rig.clock.sleep(60.0 if rig.full else 20.0)
         after = [await stream.ended() for stream in streams]
+        sent = sum(stream.sent for stream in streams)
         spent = await _used(streams)
         for stream in streams:
             await stream.finish()
@@ -133,6 +135,7 @@ async def over_two(rig: Rig) -> Round:
         sum(ended) / seconds,
         {
             "runs_by_database": ended,
+            "under_way_at_end": sent - sum(total for total, _ in after),
             "slowest_window": round(slowest_share([sum(rates) for rates in zip(*windows, strict=False)]), 3),
             **spent.cost(used, sum(ended)),
         },
