@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
@@ -59,7 +58,7 @@ class Installation:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.shard_map = MemoryShardMap()
+        self.shard_map = MemoryStore(self.clock).shard_map
         self.parts = [Breakable(MemoryStore(self.clock, shard=number)) for number in NAMES]
 
     async def begin(self) -> None:

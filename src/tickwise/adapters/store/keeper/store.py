@@ -34,6 +34,7 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.quotas import give_back_runs
@@ -42,7 +43,7 @@ from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Tic
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
-from tickwise.ports.store.wrapping import PARTS, Call, WrappedStore
+from tickwise.ports.store.wrapping import Call, WrappedPart, WrappedStore
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
@@ -81,8 +82,11 @@ class KeeperStore(WrappedStore):
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
         projection: Projection | None = None,
+        identity: ShardIdentity | None = None,
     ) -> None:
+        """`identity`: its place among several shards."""
         self.log = log
+        self._identity = identity
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -98,13 +102,18 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
-        self._use(MemoryStore(clock, near_seconds))
+        self._use(self._made())
         super().__init__(self.memory)
+        self.shard_map = WrappedPart(self.memory.shard_map, f"{SHARD_MAP}.", self.around)
+
+    def _made(self) -> MemoryStore:
+        shard = None if self._identity is None else self._identity.number
+        return MemoryStore(self._clock, self._near_seconds, shard=shard)
 
     def _use(self, memory: MemoryStore) -> None:
         self.memory = memory
         self._calls: dict[str, Call] = {}
-        for name in PARTS:
+        for name in SERVED_PARTS:
             held = self.__dict__.get(name)
             if held is not None:
                 # Roles hold the parts; what of them is no call, such as the store's name, is that of the new state.
@@ -162,7 +171,7 @@ class KeeperStore(WrappedStore):
                 raise Misconfigured(
                     f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
                 )
-            memory = MemoryStore(self._clock, self._near_seconds)
+            memory = self._made()
             if tenure.last:
                 contents.fill(memory.state, tenure=tenure.epoch)
         finally:
@@ -188,6 +197,8 @@ class KeeperStore(WrappedStore):
         """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
+        if self._identity is not None:
+            await self._identity.begin(memory.state)
         _ = memory.upkeep.cluster_id
         await memory.open()
         changes, values = recorder.take() if self.position else recorder.everything()

@@ -64,6 +64,7 @@ from tickwise.ports.identity.namespaces import NamespaceRow
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.tokens import IdentityKey
 from tickwise.ports.identity.users import RoleRow
+from tickwise.ports.shards import NamespacePlace, Shard
 from tickwise.ports.store import (
     Epoch,
     FailureId,
@@ -219,6 +220,8 @@ TABLES: Final = tuple(
         ("audit.rows", int, AuditRow),
         ("audit.seals", tuple[str, int], AuditSeal),
         ("audit.checkpoints", str, AuditCheckpoint),
+        ("shards", int, Shard),
+        ("shard_places", str, NamespacePlace),
     )
 )
 """In this order they are read back: jobs before their runs."""
@@ -256,6 +259,8 @@ VALUES: Final = (
     _attribute("notices_watched_by_jobs", set[str]),
     _attribute("notices_retries", set[str]),
     _attribute("audit.numbers.last", int),
+    _attribute("shard_map_version", int),
+    _attribute("shards_added", int),
     # Of batches that end with the process: they are given back at the next start.
     ValueKind(LENT, dict[int, dict[str, int]], _lent, lambda _state, _value: None),
 )

@@ -74,6 +74,7 @@ from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, nam
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.tokens import IdentityKey
 from tickwise.ports.identity.users import RoleRow
+from tickwise.ports.shards import NamespacePlace, Shard
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
     LANES_RESERVED,
@@ -167,6 +168,10 @@ class State:
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
         self.shard, self.tokens = shard, Numbers(*tokens_from(1, shard))
+        self.shards: dict[int, Shard] = {}
+        """Of the first of several shards: the map, which is empty in all others."""
+        self.shard_places: dict[str, NamespacePlace] = {}
+        self.shard_map_version, self.shards_added = 1, 0
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()

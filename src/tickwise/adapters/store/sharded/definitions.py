@@ -232,7 +232,7 @@ class StatusPages(RoutedPart):
             return
         query = StatusPageQuery(namespace=None, limit=100_000)
         found = await self._fleet.each(lambda store: store.status_pages.find(query), lenient=True, numbers=others)
-        if any(each.slug == page.slug for pages in found.values() for each in pages):
+        if any(each.slug == page.slug and each.page_id != page.page_id for pages in found.values() for each in pages):
             raise slug_taken(page.slug)
 
 
