@@ -36,7 +36,8 @@ from tests.services.redis import Redis
 from tests.support.cassandras import keyspace
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import read_address
-from tickwise.adapters.store.cassandra.client import CassandraStore
+from tickwise.adapters.store.cassandra.client import CassandraStore, KeyspaceSession
+from tickwise.adapters.store.keeper.shards import ALONE
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.store import RunQuery, Store
 from tickwise.wiring.cassandra.keyspace import cassandra_store
@@ -177,7 +178,9 @@ async def measure(nodes: int, seconds: float, live: int) -> None:
         rig.signals_url = redis.url
         keepers = Keepers(rig, stack)
         await keepers.one_more()
-        store = CassandraStore(read_address(url), CLOCK, patience_seconds=60.0)
+        session = KeyspaceSession(read_address(url), CLOCK)
+        stack.push_async_callback(session.close)
+        store = CassandraStore(session, shard=ALONE, patience_seconds=60.0)
         stack.push_async_callback(store.close)
         await StartupWait(asyncio.Event()).until("store", store.open)
         opened = cassandra_store(url, CLOCK)

@@ -13,11 +13,9 @@ from typing import Any, Final
 from uuid import UUID
 
 import pytest
-import pytest_asyncio
 
-from tests.conformance import test_keeper_wire as wire
 from tests.conformance import test_memory, test_sharded
-from tests.support.keepers import OpenShards, open_shards
+from tests.support.keepers import OpenShards, open_shards, served
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.memory import MemoryStore
@@ -58,6 +56,7 @@ GAPS: Final = {
 class Backend(test_memory.Backend):
     """Two routers over four shards."""
 
+    databases = SHARDS
     by_wire = False
     kept: OpenShards
 
@@ -65,7 +64,7 @@ class Backend(test_memory.Backend):
         """The log of a shard."""
         return FileLog(folder / f"shard-{number}", sync=lambda _file: None)
 
-    @pytest_asyncio.fixture
+    @pytest.fixture
     async def shards(
         self, clock: VirtualClock, tmp_path: Path, request: pytest.FixtureRequest
     ) -> AsyncIterator[OpenShards]:
@@ -79,11 +78,11 @@ class Backend(test_memory.Backend):
             await self.kept.stores[0].shard_map.place(DEFAULT_NAMESPACE, DEFAULT_SHARD)
             yield self.kept
 
-    @pytest_asyncio.fixture
+    @pytest.fixture
     async def store(self, shards: OpenShards) -> Store:
         return await shards.router()  # type: ignore[return-value]  # its parts are those of the port
 
-    @pytest_asyncio.fixture
+    @pytest.fixture
     async def other(self, shards: OpenShards) -> Store:
         return await shards.router()  # type: ignore[return-value]  # as above
 
@@ -130,8 +129,8 @@ class TestKeepersShardMap(ShardMapContract):
 
     @pytest.fixture
     async def shard_map(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[ShardMap]:
-        async with wire.served(tmp_path / "store", clock) as served:
-            yield (await served.client()).shard_map
+        async with served(tmp_path / "store", clock) as kept:
+            yield (await kept.client()).shard_map
 
     @pytest.fixture
     def clock(self) -> VirtualClock:

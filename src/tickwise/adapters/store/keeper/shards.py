@@ -1,7 +1,8 @@
 """The shards of one keyspace: their numbers, their names, and what a store knows of its place among them.
 
     one shard        number 0; the store itself, without a map and with tokens of its own
-    several          numbers 1 to N; the first one holds people, keys and the map of namespaces (`adapters.store.sharded`)
+    several          numbers 1 to N; the first one holds people, keys and the map of namespaces, by which a router
+                     spreads them (`adapters.store.sharded`)
 
 Invariant: the names of all shards follow from that of the installation, so the first shard can write the whole map
 before anybody has opened another one.
@@ -16,12 +17,9 @@ from uuid import UUID, uuid5
 from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Misconfigured
-from tickwise.domain.fencing import SHARD_STEP
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store.wrapping import PARTS
 
-SHARDS_MOST: Final = SHARD_STEP
-"""As many as a token can name."""
 ALONE: Final = 0
 """The number of the shard of a keyspace that has one."""
 FIRST: Final = 1

@@ -195,7 +195,7 @@ class State:
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
         self._begin_people()
-        self.audit = AuditLog(clock)
+        self.audit = AuditLog(clock, shard)
         self.feed = FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
 

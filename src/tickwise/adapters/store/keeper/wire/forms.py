@@ -249,7 +249,8 @@ def _forms() -> dict[str, CallForm]:
 FORMS: Final = _forms()
 """Each method of the port, by its name: `now`, or `jobs.add` for one of a part; and those of the map of shards."""
 READING: Final = frozenset(
-    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")} | {"now", "upkeep.stats", "shard_map.read"}
+    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")}
+    | {"now", "upkeep.stats", "shard_map.read"}
 )
 """Calls that change nothing: one whose answer was lost is made again."""
 
