@@ -34,6 +34,8 @@ STEADY_SECONDS: Final = 5.0
 the one that gets it has read its log by then."""
 FREE_SECONDS: Final = 10.0
 """A shard that nobody has for so long is not taken by the one that should."""
+UNFIT_SECONDS: Final = 600.0
+"""A keeper that did not take a shard that was handed to it gets no other one for so long."""
 
 logger = structlog.get_logger("tickwise.keeper")
 
@@ -89,6 +91,9 @@ class ShardBalancer:
         self._since: dict[int, tuple[str, float]] = {}
         """Of a shard that is owned here and should be elsewhere: where, and since when."""
         self._free_since: dict[int, float] = {}
+        self._handed: dict[int, str] = {}
+        """The shards that were handed over and are nobody's yet, and to whom."""
+        self._unfit_until: dict[str, float] = {}
 
     @property
     def state(self) -> str:
@@ -143,6 +148,7 @@ class ShardBalancer:
         free = self._free_too_long(owners, keepers)
         for shard, owner in self.owners.items():
             owner.want(wanted=self._me in (wanted[shard], after.get(shard)) or shard in free)
+        self._note_arrivals(owners)
         self._give(owners, wanted, all_owned=all(owner in keepers for owner in owners.values()))
 
     def _free_too_long(self, owners: Mapping[int, str], keepers: Collection[str]) -> set[int]:
@@ -150,6 +156,16 @@ class ShardBalancer:
         free = {shard for shard, owner in owners.items() if owner not in keepers}
         self._free_since = {shard: self._free_since.get(shard, now) for shard in free}
         return {shard for shard, since in self._free_since.items() if now - since >= FREE_SECONDS}
+
+    def _note_arrivals(self, owners: Mapping[int, str]) -> None:
+        for shard, goal in [*self._handed.items()]:
+            if owners[shard] == self._me and self.owners[shard].store is None:
+                continue  # not given back yet
+            if owners[shard] == self._me:
+                self._unfit_until[goal] = self._clock.monotonic() + UNFIT_SECONDS
+                logger.warning("shard_came_back", shard=shard, goal=goal.partition("/")[0])
+            if owners[shard]:
+                del self._handed[shard]
 
     def _give(self, owners: Mapping[int, str], wanted: Mapping[int, str], *, all_owned: bool) -> None:
         """Hand over one shard that another keeper should have, if that has been so for a while and no other shard is on
@@ -164,6 +180,9 @@ class ShardBalancer:
         if not all_owned:
             return
         for shard, (goal, at) in since.items():
-            if now - at >= STEADY_SECONDS and self.owners[shard].hand_over():
+            if now - at < STEADY_SECONDS or self._unfit_until.get(goal, now) > now:
+                continue
+            if self.owners[shard].hand_over():
+                self._handed[shard] = goal
                 logger.info("shard_handed_over", shard=shard, goal=goal.partition("/")[0])
                 return
