@@ -41,8 +41,13 @@ def keyspace_of(settings: Settings) -> CassandraAddress:
             "this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
             "--database; on PostgreSQL there are no keepers"
         )
-    address = read_address(settings.database_url)
-    _schema()  # says what is missing without the driver
+    return keyspace_at(settings.database_url)
+
+
+def keyspace_at(database_url: str) -> CassandraAddress:
+    """The keyspace at an address. Raises `Misconfigured`, also where the driver is missing."""
+    address = read_address(database_url)
+    _schema()
     return address
 
 

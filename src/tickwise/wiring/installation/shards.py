@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.adapters.store.postgres.shards.halves import DepartureRow
 from tickwise.adapters.store.postgres.shards.mover import (
@@ -32,6 +33,7 @@ from tickwise.adapters.store.postgres.shards.sessions import sole_mover
 from tickwise.domain.audit import PROGRAM, AuditAction, AuditEntry, CallerKind, Source
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.errors import Conflict, Misconfigured, NotFound
+from tickwise.ports.audit import AuditStore
 from tickwise.ports.shards import NamespacePlace, Placement, Shard, ShardState
 from tickwise.wiring.findings import DoctorFinding
 
@@ -100,9 +102,22 @@ async def open_databases(urls: Sequence[str]) -> AsyncIterator[NamedDatabases]:
         yield NamedDatabases(stores, urls)
 
 
+def _keyspace(urls: Sequence[str]) -> str | None:
+    """The address, if it is that of a keyspace of Cassandra, which has its shards in itself."""
+    return urls[0] if urls and is_cassandra(urls[0]) else None
+
+
+def _refuse_keyspace(urls: Sequence[str], what: str) -> None:
+    if _keyspace(urls) is not None:
+        from tickwise.wiring.cassandra.shards import refuse_keyspace_change
+
+        refuse_keyspace_change(what)
+
+
 async def add_shards(urls: Sequence[str]) -> list[Shard]:
     """Add each database that the map does not have; those that were added. The first call begins the map, with all
     namespaces of the first database in it."""
+    _refuse_keyspace(urls, "add")
     async with open_databases(urls) as databases:
         known = await databases.first.shard_map.read()
         had = {shard.cluster_id for shard in known.shards.values()}
@@ -125,6 +140,11 @@ async def add_shards(urls: Sequence[str]) -> list[Shard]:
 
 async def set_shard_state(urls: Sequence[str], number: int, state: ShardState) -> None:
     """Open or drain a shard. Raises `NotFound`."""
+    if (keyspace := _keyspace(urls)) is not None:
+        from tickwise.wiring.cassandra.shards import set_keyspace_shard_state
+
+        await set_keyspace_shard_state(keyspace, number, state)
+        return
     async with open_databases(urls[:1]) as databases:
         await databases.first.shard_map.set_state(number, state)
         await _note(databases, AuditAction.SHARD_CHANGED, "shard", number, state=str(state))
@@ -132,6 +152,7 @@ async def set_shard_state(urls: Sequence[str], number: int, state: ShardState) -
 
 async def remove_shard(urls: Sequence[str], number: int) -> None:
     """Forget an empty shard. Raises `Conflict` while it holds a namespace, and for the first one."""
+    _refuse_keyspace(urls, "remove")
     if number == FIRST:
         raise Conflict("shard 1 holds people, keys and the map: it cannot be removed")
     async with open_databases(urls) as databases:
@@ -145,6 +166,10 @@ async def remove_shard(urls: Sequence[str], number: int) -> None:
 
 async def list_shards(urls: Sequence[str]) -> list[dict[str, Any]]:
     """The shards, with the number of namespaces in each."""
+    if (keyspace := _keyspace(urls)) is not None:
+        from tickwise.wiring.cassandra.shards import list_keyspace_shards
+
+        return await list_keyspace_shards(keyspace)
     async with open_databases(urls) as databases:
         known = await databases.first.shard_map.read()
         return [
@@ -163,6 +188,7 @@ async def list_shards(urls: Sequence[str]) -> list[dict[str, Any]]:
 async def move_namespace(urls: Sequence[str], namespace: str, goal: int, tell: Tell) -> MovePause | None:
     """Move a namespace, or go on with its move; None: it was there already, and is complete there. A goal at which it
     is ends what an earlier move left: before the namespace had left, that move is undone."""
+    _refuse_keyspace(urls, "move")
     async with open_databases(urls) as databases, sole_mover(urls[0]):
         known = await databases.first.shard_map.read()
         place = known.places.get(namespace)
@@ -222,10 +248,14 @@ async def _moved(
 
 
 async def _note(databases: NamedDatabases, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
-    """Write an entry into the audit log of the installation, which the first database has."""
+    await note_change(databases.first.audit, action, kind, target, **facts)
+
+
+async def note_change(audit: AuditStore, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
+    """Write an entry into the audit log of the installation, which the first shard has."""
     by = Source(CallerKind.PROGRAM, None, PROGRAM)
     detail = json.dumps({"account": _account(), **facts})
-    await databases.first.audit.add([AuditEntry(INSTALLATION, action, by, kind, target=str(target), detail=detail)])
+    await audit.add([AuditEntry(INSTALLATION, action, by, kind, target=str(target), detail=detail)])
 
 
 def _account() -> str:
@@ -258,6 +288,8 @@ def _shard(known: Placement, number: int) -> Shard:
 
 async def move_status(urls: Sequence[str]) -> list[dict[str, Any]]:
     """The moves that are half done, with how far each is."""
+    if _keyspace(urls) is not None:
+        return []  # none is ever begun there
     async with open_databases(urls) as databases:
         known = await databases.first.shard_map.read()
         numbers = {shard.cluster_id: number for number, shard in known.shards.items()}
