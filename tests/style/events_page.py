@@ -265,6 +265,10 @@ MEANINGS = {
     "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
+    "shard_handed_over": "Another keeper has fewer shards and gets this one (`goal`): its clients pause for a moment.",
+    "shard_came_back": "The keeper `goal` did not take a shard that was handed to it, so this one has it again, and "
+    "gives that keeper nothing for 10 minutes. Look at its log.",
+    "keepers_not_seen": "A keeper cannot read who is alive and who owns which shard: all stays as it is meanwhile.",
     "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
     "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
     "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "

@@ -133,6 +133,7 @@ def keeper(session: Session, /, **flags: Any) -> int:
     """Own shards of a Cassandra keyspace, and serve them to all roles.
 
     Until SIGTERM or Ctrl-C; then other keepers take over at once. All keepers of a keyspace share its shards evenly;
-    further ones wait to take over. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is none.
+    further ones wait. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is
+    none.
     """
     return _run(session, "keeper", flags)

@@ -6,17 +6,16 @@ refused with what to do instead.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.shards import FIRST
-from tickwise.domain.audit import AuditAction
 from tickwise.domain.errors import Misconfigured
+from tickwise.ports.audit import AuditStore
 from tickwise.ports.shards import ShardState
 from tickwise.wiring.cassandra.keyspace import keyspace_at
-from tickwise.wiring.installation.shards import note_change
 
 REFUSED: Final = {
     "add": "the number of shards of a keyspace is chosen when it is made (`tickwise db upgrade --shards N`), and stays",
@@ -50,11 +49,13 @@ async def list_keyspace_shards(url: str) -> list[dict[str, Any]]:
         ]
 
 
-async def set_keyspace_shard_state(url: str, number: int, state: ShardState) -> None:
-    """Open or drain a shard. Raises `NotFound`."""
+async def set_keyspace_shard_state(
+    url: str, number: int, state: ShardState, note: Callable[[AuditStore], Awaitable[None]]
+) -> None:
+    """Open or drain a shard. `note` writes the entry of the audit log. Raises `NotFound`."""
     async with _first_shard(url) as (_, first):
         await first.shard_map.set_state(number, state)
-        await note_change(first.audit, AuditAction.SHARD_CHANGED, "shard", number, state=str(state))
+        await note(first.audit)
 
 
 @asynccontextmanager

@@ -130,7 +130,7 @@ async def add_shards(urls: Sequence[str]) -> list[Shard]:
             # Its own note first: a database of another installation is refused before the map knows it.
             await store.shard_membership.join(first, FIRST if store is databases.first else FIRST + 1)
             shard = await databases.first.shard_map.add(cluster)
-            await _note(databases, AuditAction.SHARD_ADDED, "shard", shard.number, cluster_id=cluster)
+            await _note(databases.first.audit, AuditAction.SHARD_ADDED, "shard", shard.number, cluster_id=cluster)
             added.append(shard)
         if not had:
             for name in await databases.first.move_traces.names():
@@ -140,14 +140,18 @@ async def add_shards(urls: Sequence[str]) -> list[Shard]:
 
 async def set_shard_state(urls: Sequence[str], number: int, state: ShardState) -> None:
     """Open or drain a shard. Raises `NotFound`."""
+
+    async def note(audit: AuditStore) -> None:
+        await _note(audit, AuditAction.SHARD_CHANGED, "shard", number, state=str(state))
+
     if (keyspace := _keyspace(urls)) is not None:
         from tickwise.wiring.cassandra.shards import set_keyspace_shard_state
 
-        await set_keyspace_shard_state(keyspace, number, state)
+        await set_keyspace_shard_state(keyspace, number, state, note)
         return
     async with open_databases(urls[:1]) as databases:
         await databases.first.shard_map.set_state(number, state)
-        await _note(databases, AuditAction.SHARD_CHANGED, "shard", number, state=str(state))
+        await note(databases.first.audit)
 
 
 async def remove_shard(urls: Sequence[str], number: int) -> None:
@@ -159,7 +163,7 @@ async def remove_shard(urls: Sequence[str], number: int) -> None:
         known = await databases.first.shard_map.read()
         shard = _shard(known, number)
         await databases.first.shard_map.remove(number)
-        await _note(databases, AuditAction.SHARD_REMOVED, "shard", number, cluster_id=shard.cluster_id)
+        await _note(databases.first.audit, AuditAction.SHARD_REMOVED, "shard", number, cluster_id=shard.cluster_id)
         if databases.of_cluster(shard.cluster_id) is not None:
             await databases.store_of(shard).shard_membership.leave()
 
@@ -221,7 +225,7 @@ async def _settle(
     if place.moving_to is not None:
         await _mover(databases, known, namespace, place.shard, place.moving_to, tell).undo()
         undone = AuditAction.NAMESPACE_MOVE_UNDONE
-        await _note(databases, undone, "namespace", namespace, source=place.shard, goal=place.moving_to)
+        await _note(databases.first.audit, undone, "namespace", namespace, source=place.shard, goal=place.moving_to)
         return None
     here = known.shards[place.shard].cluster_id
     for number, shard in known.shards.items():
@@ -238,20 +242,24 @@ async def _moved(
 ) -> MovePause | None:
     mover = _mover(databases, known, namespace, source, goal, tell)
     # Noted before it begins: a move that is killed has its entry, too.
-    await _note(databases, AuditAction.NAMESPACE_MOVE_BEGUN, "namespace", namespace, source=source, goal=goal)
+    await _note(
+        databases.first.audit, AuditAction.NAMESPACE_MOVE_BEGUN, "namespace", namespace, source=source, goal=goal
+    )
     pause = await mover.run()
     seconds = None if pause is None or pause.seconds is None else round(pause.seconds, 3)
     await _note(
-        databases, AuditAction.NAMESPACE_MOVED, "namespace", namespace, source=source, goal=goal, pause_seconds=seconds
+        databases.first.audit,
+        AuditAction.NAMESPACE_MOVED,
+        "namespace",
+        namespace,
+        source=source,
+        goal=goal,
+        pause_seconds=seconds,
     )
     return pause
 
 
-async def _note(databases: NamedDatabases, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
-    await note_change(databases.first.audit, action, kind, target, **facts)
-
-
-async def note_change(audit: AuditStore, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
+async def _note(audit: AuditStore, action: AuditAction, kind: str, target: str | int, **facts: object) -> None:
     """Write an entry into the audit log of the installation, which the first shard has."""
     by = Source(CallerKind.PROGRAM, None, PROGRAM)
     detail = json.dumps({"account": _account(), **facts})

@@ -1,4 +1,4 @@
-"""Who keeps what: the keepers that live, and the owners of all shards, each by one read.
+"""`CassandraRegistry`: the keepers that live, and the owners of all shards, each by one read.
 
 Invariant: nothing here decides who may append. The epoch of a shard's row does (`ownership`); what is read here says
 who should try, and where a role has to ask.

@@ -1,4 +1,4 @@
-"""Which keeper should have which shard: the same answer from the same facts, so keepers agree without a leader.
+"""The shares of keepers: the same answer from the same facts, so keepers agree without a leader.
 
     owners 1:A 2:A 3:A 4:–, keepers A B C ──► quotas A 2, B 1, C 1 ──► A keeps 1 and 2; 3 and 4 go to B and C
 

@@ -1,13 +1,13 @@
 """`ShardBalancer`: the shards of a keyspace in one keeper's process, shared evenly with other keepers.
 
-    each second:  beat ──► look: who lives, who owns what ──► the shares of all (`balance`)
+    each second:  beat ──► look: who is alive, who owns what ──► the shares of all (`balance`)
                     │
                     ├─ should have it, or is its heir ──► wait for the shard, read its log ahead
                     ├─ has one that another should have, for `STEADY_SECONDS` ──► hand it over, one at a time
                     └─ nobody has had it for `FREE_SECONDS` ──► everybody tries
 
-A keeper is taken for living while its beats go on, by the clock of who looks. Invariant: all of this says who tries;
-who owns a shard is decided by its epoch. If the registry cannot be read, all stays as it is.
+A keeper counts as alive while its beats go on, by the clock of the one that looks. Invariant: all of this says who
+tries; who owns a shard is decided by its epoch. If the registry cannot be read, all stays as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class KeeperRegistry(Protocol):
         ...
 
 
-class LivingKeepers:
+class AliveKeepers:
     """The keepers whose beats go on, by the monotonic clock of this process."""
 
     def __init__(self, me: str, clock: Clock) -> None:
@@ -86,7 +86,7 @@ class ShardBalancer:
         """`owners`: one for each shard of the keyspace. `endpoint`: the name of this keeper, as it publishes it."""
         self.owners = {owner.shard: owner for owner in owners}
         self._registry, self._clock, self._me = registry, clock, endpoint
-        self._living = LivingKeepers(endpoint, clock)
+        self._alive = AliveKeepers(endpoint, clock)
         self._beats = 0
         self._since: dict[int, tuple[str, float]] = {}
         """Of a shard that is owned here and should be elsewhere: where, and since when."""
@@ -142,7 +142,7 @@ class ShardBalancer:
         """Beat, look at the others, and act on it."""
         self._beats += 1
         await self._registry.beat(self._me, self._beats)
-        keepers = self._living.seen(await self._registry.keepers())
+        keepers = self._alive.seen(await self._registry.keepers())
         owners = await self._registry.owners()
         wanted, after = shares(owners, keepers), heirs(owners, keepers)
         free = self._free_too_long(owners, keepers)

@@ -65,7 +65,7 @@ class ShardOwner:
         (self._unwanted if wanted else self._wanted).clear()
 
     def hand_over(self) -> bool:
-        """Give the shard back to whoever waits for it. False: it does not own it."""
+        """Give the shard back to the keeper that waits for it. False: it does not own it."""
         if self.store is None:
             return False
         self.want(wanted=False)

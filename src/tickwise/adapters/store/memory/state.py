@@ -155,7 +155,6 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
-        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -168,10 +167,7 @@ class State:
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
         self.shard, self.tokens = shard, Numbers(*tokens_from(1, shard))
-        self.shards: dict[int, Shard] = {}
-        """Of the first of several shards: the map, which is empty in all others."""
-        self.shard_places: dict[str, NamespacePlace] = {}
-        self.shard_map_version, self.shards_added = 1, 0
+        self._begin_shard_map()
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
@@ -198,6 +194,12 @@ class State:
         self.audit = AuditLog(clock, shard)
         self.feed = FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
+
+    def _begin_shard_map(self) -> None:
+        """Of the first of several shards; empty in all others."""
+        self.shards: dict[int, Shard] = {}
+        self.shard_places: dict[str, NamespacePlace] = {}
+        self.shard_map_version, self.shards_added = 1, 0
 
     def _begin_failures(self) -> None:
         self.failures: dict[FailureId, bool] = {}
