@@ -80,11 +80,11 @@ class Backend(test_memory.Backend):
 
     @pytest.fixture
     async def store(self, shards: OpenShards) -> Store:
-        return await shards.router()  # type: ignore[return-value]  # its parts are those of the port
+        return await shards.router()
 
     @pytest.fixture
     async def other(self, shards: OpenShards) -> Store:
-        return await shards.router()  # type: ignore[return-value]  # as above
+        return await shards.router()
 
     async def restart(self, store: Store) -> None:
         for part in self.kept.stores:
