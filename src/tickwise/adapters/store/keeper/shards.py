@@ -14,10 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID, uuid5
 
-from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
-from tickwise.adapters.store.memory.state import State
-from tickwise.domain.errors import Misconfigured
-from tickwise.ports.shards import ShardMap
 from tickwise.ports.store.wrapping import PARTS
 
 ALONE: Final = 0
@@ -53,17 +49,7 @@ class ShardIdentity:
         """The place of a shard of a keyspace; None: it is the only one."""
         return None if count == 1 else cls(number, shard_names(installation, count))
 
-    async def begin(self, state: State) -> None:
-        """Give a new state its name, and that of the first shard the map. Raises `Misconfigured` for the log of another
-        shard."""
-        name = self.names[self.number - FIRST]
-        if state.cluster_id not in (None, name):
-            raise Misconfigured(
-                f"the log of shard {self.number} is that of {state.cluster_id}, and this keyspace has {name} there: "
-                "restore all tables of the keyspace from one backup"
-            )
-        state.cluster_id = name
-        if self.number == FIRST:
-            shard_map: ShardMap = MemoryShardMap(state)
-            for each in self.names:
-                await shard_map.add(each)
+    @property
+    def name(self) -> str:
+        """Its own cluster id."""
+        return self.names[self.number - FIRST]

@@ -34,6 +34,7 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
@@ -198,7 +199,7 @@ class KeeperStore(WrappedStore):
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
         if self._identity is not None:
-            await self._identity.begin(memory.state)
+            await begin_shard(self._identity, memory.state)
         _ = memory.upkeep.cluster_id
         await memory.open()
         changes, values = recorder.take() if self.position else recorder.everything()
