@@ -12,6 +12,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.support.readable import ProjectedRows
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.images import CODECS, entry_body, head_part, table_part
@@ -79,6 +81,8 @@ def _plain(value: Any) -> Any:
     """A value without the difference of lists and tuples, and of texts that no store can keep as they are."""
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):

@@ -37,13 +37,14 @@ from tickwise.ports.store import Retention
 from tickwise.testing.factories import Factory
 
 CLOCK = SystemClock()
-STATEMENTS = Path(str(cassandra.__file__)).parent / "readable" / "writing.cql"
+SCHEMA = Path(str(cassandra.__file__)).parent / "readable" / "tables.cql"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes and looks follow one another closely."""
     monkeypatch.setattr(module, "FLUSH_SECONDS", 0.001)
+    monkeypatch.setattr(module, "HELD_SECONDS", 0.01)
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "MISSING_SECONDS", 0.01)
@@ -169,7 +170,7 @@ async def test_commits_wait_for_tables_that_are_far_behind(
 ) -> None:
     """Back-pressure: the log behind the tables, and what is in memory of it, stay bounded."""
     monkeypatch.setattr(module, "BEHIND_BYTES", 20_000)
-    monkeypatch.setattr(module, "PENDING_ROWS", 10)
+    monkeypatch.setattr(module, "PENDING_KEYS", 10)
     async with keeping(tmp_path, tables) as kept:
         await kept.projector.reached(kept.store.position)
         tables.fails = StoreUnavailable("slow")
@@ -281,10 +282,13 @@ def test_a_row_and_a_drop_keep_their_order_by_position() -> None:
 
 
 @pytest.mark.parametrize("table", READABLE, ids=lambda table: table.name)
-def test_statements_have_the_columns_of_their_tables(table: Any) -> None:
-    """In the order in which values are given."""
-    found = re.search(rf"INSERT INTO {table.name} \((.*?)\) VALUES \((.*?)\)", STATEMENTS.read_text(), re.DOTALL)
+def test_tables_have_the_columns_that_rows_have(table: Any) -> None:
+    """Those that the schema makes, and the key that it gives them."""
+    found = re.search(
+        rf"CREATE TABLE IF NOT EXISTS {{keyspace}}.{table.name} \((.*?)\n\)", SCHEMA.read_text(), re.DOTALL
+    )
     assert found is not None
-    names = [each.strip() for each in found[1].split(",")]
+    columns, _, key = found[1].partition("PRIMARY KEY")
+    names = re.findall(r"(?:^|, |\n)\s*(\w+) [a-z<>, ]+?(?=,|$)", re.sub(r"<.*?>+", "", columns))
     assert [*table.partition, *table.clustering, *table.columns] == names
-    assert len(names) == found[2].count("?")
+    assert [*table.partition, *table.clustering] == re.findall(r"\w+", key)
