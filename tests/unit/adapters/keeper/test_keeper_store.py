@@ -177,3 +177,23 @@ async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperS
     again = asyncio.create_task(store.jobs.add([make.job()]))
     await again
     assert 1 == len(heard)
+
+
+@pytest.mark.parametrize(("jobs", "waits"), [(200, True), (1, False)])
+async def test_an_entry_after_a_large_one_is_gathered_for_a_while(
+    log: GatedLog, clock: VirtualClock, *, jobs: int, waits: bool
+) -> None:
+    """Under load commits are few; a call that comes alone does not wait."""
+    store = KeeperStore(log, clock, gather_seconds=0.02)
+    await store.open()
+    make = Factory(await store.now(), seed="gathered")
+    await store.jobs.add([make.job() for _ in range(jobs)])
+    before = log.appends
+    calls = [asyncio.create_task(store.jobs.add([make.job()])) for _ in range(3)]
+    await clock.settle()
+    assert (0 if waits else 1) == log.appends - before
+    assert waits == (not all(call.done() for call in calls))
+    await clock.advance(0.02)
+    await asyncio.gather(*calls)
+    assert 1 == log.appends - before
+    await store.close()

@@ -109,6 +109,38 @@ async def test_short_runs_are_few_rows(tmp_path: Path, tables: ModelTables) -> N
         assert all(row.columns is not None for row in rows), "a row that never was is deleted"
 
 
+async def test_a_new_run_is_held_back_and_the_place_stays_before_it(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What else comes is written meanwhile. An owner that gives the log back writes all of it."""
+    monkeypatch.setattr(module, "HELD_SECONDS", 3_600.0)
+    async with keeping(tmp_path, tables) as kept:
+        await kept.projector.reached(kept.store.position)
+        place = kept.store.position
+        (held,) = await add_jobs(kept.store, 1, "held")
+        (due,) = await add_jobs(kept.store, 1, "due", due=CLOCK.now() + 7_200)
+        await eventually(lambda: tables.rows(DUE))
+        assert [due.job_id] == [key[-1] for key in tables.rows(JOBS)]
+        assert not tables.rows(RUNS)
+        assert place == kept.projector.position
+        monkeypatch.setattr(module, "HELD_SECONDS", 0.01)
+        assert {} == await kept.wrong()
+        (held,) = await add_jobs(kept.store, 1, "held again")
+        monkeypatch.setattr(module, "HELD_SECONDS", 3_600.0)
+    assert held.job_id in {key[-1] for key in tables.rows(JOBS)}
+
+
+async def test_runs_that_cannot_be_held_back_for_long_are_written(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory stays bounded: beyond half of what may be pending all is written as it is."""
+    monkeypatch.setattr(module, "HELD_SECONDS", 3_600.0)
+    monkeypatch.setattr(module, "PENDING_KEYS", 100)
+    async with keeping(tmp_path, tables) as kept:
+        await add_jobs(kept.store, 200, "many")
+        await eventually(lambda: len(tables.rows(RUNS)) >= 170)
+
+
 async def test_the_same_writes_twice_and_in_any_order_change_nothing(tmp_path: Path, tables: ModelTables) -> None:
     """The position is the timestamp: what comes late never wins over what is newer."""
     async with keeping(tmp_path, tables) as kept:

@@ -48,6 +48,8 @@ CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
 CHECKPOINT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 1.0
+GATHER_BYTES: Final = 16 << 10
+"""After an entry of this size the next one may be gathered for a while: there is load."""
 
 logger = structlog.get_logger("tickwise.store")
 
@@ -81,8 +83,12 @@ class KeeperStore(WrappedStore):
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
         projection: Projection | None = None,
+        gather_seconds: float = 0.0,
     ) -> None:
+        """`gather_seconds`: under load an entry begins at the earliest so long after the one before. An append costs
+        a database much, and little for each of its bytes."""
         self.log = log
+        self._gather_seconds = gather_seconds
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -248,6 +254,7 @@ class KeeperStore(WrappedStore):
                 group = self._flying = self._open_group
                 self._open_group = CommitGroup()
                 body = joined(group.bodies)
+                began = self._clock.monotonic()
                 try:
                     self.position = await self.log.append(body)
                 except TickwiseError as failure:
@@ -264,6 +271,10 @@ class KeeperStore(WrappedStore):
                 self._look_for_checkpoint()
                 if self._projection is not None:
                     await self._projection.room()
+                if len(body) >= GATHER_BYTES:
+                    left = self._gather_seconds - (self._clock.monotonic() - began)
+                    if left > 0.0:
+                        await self._clock.sleep(left)
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
