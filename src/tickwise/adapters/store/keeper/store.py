@@ -141,6 +141,11 @@ class KeeperStore(WrappedStore):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._tasks:
+            # Calls that came meanwhile.
+            self._open_group.fail(self._refusal)
+            if self._flying is not None:
+                self._flying.fail(InDoubt("the store was closed while it wrote"))
         self._tasks, self._checkpoint = [], None
         if self._projection is not None:
             await self._projection.close()

@@ -21,6 +21,9 @@ SHAPES: Final = 48
 """Sets of columns of a table that get a statement of their own, such as those of a run that succeeds at once. All
 others share a statement of all columns, of which some are not set."""
 
+TURN_ROWS: Final = 100
+"""After so many rows, about 0.5 ms, the event loop has its turn: they must not hold up commits."""
+
 Serialize = Callable[[Any, int], bytes]
 
 
@@ -73,7 +76,9 @@ class RowForms:
                 batch.add(await self._link.prepared(f"{name}_drop"), (drop.position, *drop.key))
         partition: list[bytes] = []
         bound: dict[RowForm, Any] = {}
-        for row in rows:
+        for place, row in enumerate(rows, start=1):
+            if place % TURN_ROWS == 0:
+                await self._link.clock.sleep(0.0)
             if row.columns is None:
                 batch.add(await self._link.prepared(f"{row.table.name}_delete"), (row.position, *row.key))
                 continue

@@ -42,8 +42,8 @@ PENDING_KEYS: Final = 100_000
 """Jobs and runs that changed, some 60 MB. From half of it on nothing is held back."""
 BEHIND_BYTES: Final = 64 << 20
 """Of entries: about 2 s of replay."""
-WRITES_AT_ONCE: Final = 16
-"""One node of two cores took no more rows a second with 64."""
+WRITES_AT_ONCE: Final = 4
+"""A write has up to 400 rows. More of them at once would only stand in the way of commits on the nodes' cores."""
 LOOK_SECONDS: Final = 5.0
 """Between two looks whether the tables are still the same ones."""
 RETRY_SECONDS: Final = 0.5
