@@ -114,6 +114,21 @@ async def test_a_job_with_a_timer_is_not_held_back(store: EntryStore) -> None:
     assert [JOBS_PATH] == [*found]
 
 
+async def test_a_row_that_went_and_came_again_is_written_whole(store: EntryStore) -> None:
+    """What it had before and has no more must be emptied."""
+    make = Factory(await store.now(), seed="again")
+    job = make.job(make.now + 3_600)
+    await store.jobs.add([job])
+    jobs, known = store.memory.state.jobs, len(store.bodies)
+    record = jobs.pop(job.job_id)
+    store.bodies.append(entry_body(*store._recorder.take()))
+    jobs[job.job_id] = record
+    store.bodies.append(entry_body(*store._recorder.take()))
+    found = taken(merged(store.bodies[known:]))
+    assert [WHOLE] == [how for how, _ in found[JOBS_PATH].values()]
+    assert {} == taken(merged(store.bodies[known - 1 : known + 1])), "it never was"
+
+
 async def test_an_entry_with_a_job_that_moves_stands_apart(store: EntryStore) -> None:
     """The rows of its later runs have another namespace in their key."""
     make = Factory(await store.now(), seed="moves")

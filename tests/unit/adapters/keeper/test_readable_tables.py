@@ -33,7 +33,7 @@ from tickwise.adapters.store.keeper.readable.tables import (
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.model import Lane
-from tickwise.ports.store import Retention
+from tickwise.ports.store import JobAction, Retention
 from tickwise.testing.factories import Factory
 
 CLOCK = SystemClock()
@@ -176,6 +176,25 @@ async def test_an_owner_that_dies_leaves_the_rest_to_the_next(tmp_path: Path, ta
         assert {} == await second.wrong()
         assert 53 == len(tables.rows(JOBS))
         assert 0 == second.projector.rebuilds, "it began anew"
+
+
+async def test_what_an_earlier_owner_may_have_written_is_ended(tmp_path: Path, tables: ModelTables) -> None:
+    """It wrote the row of a timer and died before it kept its place; the timer went in one of its last entries."""
+    first = Kept(tmp_path, tables)
+    await first.store.open()
+    await first.projector.reached(first.store.position)
+    place = tables.kept
+    make = Factory(await first.store.now(), seed="earlier")
+    job = make.job(CLOCK.now() + 7_200)
+    await first.store.jobs.add([job])
+    await eventually(lambda: tables.rows(DUE))
+    await first.projector._stop()  # as a process that is killed
+    tables.kept = place
+    await first.store.jobs.move(make.move(job.job_id, JobAction.CANCEL))
+    await first.store.close()
+    async with keeping(tmp_path, tables) as second:
+        assert {} == await second.wrong()
+        assert not tables.rows(DUE)
 
 
 async def test_a_checkpoint_waits_for_the_tables(tmp_path: Path, tables: ModelTables) -> None:
