@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from bench.figures import percentile
-from bench.harness import Case, Check, Failed, Rig, Round
+from bench.harness import SQL, Case, Check, Failed, Rig, Round
 from bench.stores.keepers import CLOCK, installation, starts, stream
 from tests.support.cassandras import linked
 from tickwise.adapters.store.keeper.readable.tables import RUN_PARTS
@@ -61,9 +61,7 @@ async def ended_rows(run: Callable[[str], Coroutine[Any, Any, Any]], begun: date
     hour, count = begun.replace(minute=0, second=0, microsecond=0), 0
     while hour.timestamp() <= CLOCK.now():
         for part in range(RUN_PARTS):
-            rows = await run(
-                f"SELECT state FROM runs WHERE namespace = 'default' AND hour = '{hour.isoformat()}' AND part = {part}"
-            )
+            rows = await run(SQL["readable_ended"].format(hour=hour.isoformat(), part=part))
             count += sum(state == "SUCCESS" for (state,) in rows)
         hour += timedelta(hours=1)
     return count
