@@ -51,7 +51,7 @@ MISSING_SECONDS: Final = 5.0
 TURN_KEYS: Final = 50
 """After so many keys that become rows, about 1 ms, the event loop has its turn: they must not hold up commits."""
 TURN_CHANGES: Final = 500
-"""The same for changes that are only merged."""
+"""After so many changes that are only merged the event loop has its turn, too."""
 CLOSE_SECONDS: Final = 5.0
 """For how long the end waits for what is not written yet. The next owner writes the rest."""
 

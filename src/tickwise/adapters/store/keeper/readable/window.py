@@ -30,7 +30,7 @@ Changes = Mapping[str, Mapping[Any, Change]]
 
 
 class MergedChange:
-    """What happened to one key."""
+    """The changes of one key."""
 
     __slots__ = ("came", "first", "how", "raws", "value")
 
