@@ -159,6 +159,8 @@ MEANINGS = {
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
     "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
     "its running tasks, reports nothing of them, and joins again under a new number.",
+    "ended_runs_not_moved": "A store over a log could not move ended runs to its file, since the disk is full or the "
+    "folder cannot be written: see `detail`. They stay in memory, and it is tried again after some more.",
     "environment_built": "An executor built the environment of a script.",
     "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
     "is retried if that can help.",

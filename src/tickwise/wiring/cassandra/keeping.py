@@ -22,6 +22,7 @@ from tickwise.adapters.store.cassandra.schema import opened_keyspace
 from tickwise.adapters.store.cassandra.time import ClusterClock, ClusterTime
 from tickwise.adapters.store.keeper.owner import ShardOwner
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.wire.pinning import make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.config import Settings
@@ -72,6 +73,7 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
             server,
             endpoint,
             near_seconds=settings.horizon_seconds,
+            make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
             projection=None
             if settings.keeper_tables == "off"
             else TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),

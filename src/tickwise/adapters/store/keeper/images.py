@@ -66,6 +66,11 @@ def _storable(value: Any) -> Any:
     return [_storable(each) for each in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 
+def value_image(value: Any) -> bytes:
+    """The image of a value that is no record, by the present schema."""
+    return _encoded(value)
+
+
 class Entry(msgspec.Struct, array_like=True):
     """The effects of one commit, or the head of a checkpoint."""
 

@@ -21,6 +21,7 @@ from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
@@ -45,6 +46,7 @@ class ShardOwner:
         *,
         near_seconds: float,
         projection: Projection | None = None,
+        make_ended: Callable[[], EndedRuns] = EndedRuns,
     ) -> None:
         """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by; it may raise
         `StoreUnavailable`. `clock` is this machine's."""
@@ -54,7 +56,7 @@ class ShardOwner:
         self.store: KeeperStore | None = None
         """While it owns the shard."""
         self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint
-        self._near_seconds, self._projection = near_seconds, projection
+        self._near_seconds, self._projection, self._make_ended = near_seconds, projection, make_ended
 
     async def check(self) -> None:
         """Raise `Unavailable` if it owns the shard and cannot answer for it. One that waits for the shard is well."""
@@ -72,7 +74,7 @@ class ShardOwner:
             lost = asyncio.Event()
             store = KeeperStore(
                 log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
-                projection=self._projection, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
+                projection=self._projection, make_ended=self._make_ended, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
             )  # fmt: skip
             try:
                 if await self._opened(store, stop):

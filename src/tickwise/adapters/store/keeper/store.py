@@ -16,7 +16,7 @@ import contextlib
 import gc
 import math
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -34,8 +34,10 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.spilled import SpillLost
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -81,8 +83,11 @@ class KeeperStore(WrappedStore):
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
         projection: Projection | None = None,
+        make_ended: Callable[[], EndedRuns] = EndedRuns,
     ) -> None:
+        """`make_ended`: an empty container of ended runs; without it they are all in memory."""
         self.log = log
+        self._make_ended = make_ended
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -102,6 +107,8 @@ class KeeperStore(WrappedStore):
         super().__init__(self.memory)
 
     def _use(self, memory: MemoryStore) -> None:
+        if (before := self.__dict__.get("memory")) is not None:
+            before.state.ended.close()
         self.memory = memory
         self._calls: dict[str, Call] = {}
         for name in PARTS:
@@ -139,6 +146,7 @@ class KeeperStore(WrappedStore):
         if self._projection is not None:
             await self._projection.close()
         await self.log.release()
+        self.memory.state.ended.close()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """As of the port; the listener hears after the effects are durable."""
@@ -146,7 +154,14 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        ahead = ReadAhead(self.log, self._clock)
+        ahead = ReadAhead(self.log, self._clock, self._make_ended)
+        try:
+            await self._take_over_from(ahead)
+        except BaseException:
+            ahead.contents.close()
+            raise
+
+    async def _take_over_from(self, ahead: ReadAhead) -> None:
         following = asyncio.create_task(ahead.follow())
         try:
             tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
@@ -165,6 +180,8 @@ class KeeperStore(WrappedStore):
             memory = MemoryStore(self._clock, self._near_seconds)
             if tenure.last:
                 contents.fill(memory.state, tenure=tenure.epoch)
+            else:
+                memory.state.ended = self._make_ended()
         finally:
             gc.enable()
         recorder = EffectRecorder(memory.state)
@@ -213,6 +230,9 @@ class KeeperStore(WrappedStore):
             try:
                 # No method of a memory store awaits anything: all of it happens here, at once.
                 return await target(*given, **named)
+            except SpillLost as failure:
+                self._spill_lost(failure)
+                raise
             finally:
                 await self._settled()
 
@@ -224,9 +244,21 @@ class KeeperStore(WrappedStore):
         if self._clock.monotonic() >= self._lease_until:
             raise StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
 
+    def _spill_lost(self, failure: SpillLost) -> None:
+        """A call ended in its middle: its effects are not logged, and nothing more is answered by this state."""
+        if self._checkpoint is not None:
+            self._checkpoint.cancel()
+        self._tell_lost(failure)
+
     async def _settled(self) -> None:
         """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
-        changes, values = self._recorder.take()
+        if self._refusal is not None:
+            raise self._refusal
+        try:
+            changes, values = self._recorder.take()
+        except SpillLost as failure:
+            self._spill_lost(failure)
+            raise
         group = self._open_group
         if changes or values:
             group.bodies.append(entry_body(changes, values))
@@ -314,11 +346,12 @@ class KeeperStore(WrappedStore):
     # ------------------------------------------------------------------------------------------- checkpoints
 
     def _look_for_checkpoint(self) -> None:
-        """Begin a checkpoint if there is much to replay; a large state is not written anew for little."""
+        """Begin a checkpoint if there is much to replay; a large state is not written anew for little: for checkpoints
+        at most three times as much is written as for entries."""
         if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
             return
         seconds = self._clock.monotonic() - self._since
-        if self._since_bytes >= CHECKPOINT_BYTES or (
+        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes // 2) or (
             seconds >= CHECKPOINT_SECONDS and self._since_bytes > self._checkpoint_bytes
         ):
             self._checkpoint = asyncio.create_task(self._keep_checkpoint())
@@ -348,10 +381,8 @@ class KeeperStore(WrappedStore):
         recorder, size = self._recorder, 0
         yield head_part({each.name: each.get(recorder.state) for each in VALUES})
         for table in recorder.tables.values():
-            keys = list(table.content)
-            for begin in range(0, len(keys), ROWS_OF_PART):
-                some = keys[begin : begin + ROWS_OF_PART]
-                part = table_part(table.kind, [(key, table.content[key]) for key in some if key in table.content])
+            for rows in _pages(table.content):
+                part = table_part(table.kind, rows)
                 size += len(part)
                 yield part
         # What the rows show must be in the log before they count.
@@ -361,3 +392,13 @@ class KeeperStore(WrappedStore):
         if self._projection is not None:
             await self._projection.reached(until)
         yield last_part(until)
+
+
+def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, Any]]]:
+    """The rows of a table, while calls go on between the pages."""
+    if isinstance(content, EndedRuns):
+        yield from content.pages(ROWS_OF_PART)
+        return
+    keys = list(content)
+    for begin in range(0, len(keys), ROWS_OF_PART):
+        yield [(key, content[key]) for key in keys[begin : begin + ROWS_OF_PART] if key in content]

@@ -116,7 +116,7 @@ class RecordKind:
 
 RECORDS: Final[Mapping[type, RecordKind]] = {
     JobRecord: RecordKind(
-        frozenset({"runs", "ended"}),
+        frozenset({"runs"}),
         {"timer": FieldImage(TimerImage | None, TimerImage.of)},
         key="job_id",
         whole_with=frozenset({"namespace"}),

@@ -177,7 +177,6 @@ class JobRecord:
     calendars: frozenset[str] = frozenset()
     timer: TimerRecord | None = None
     runs: dict[UUID, RunRecord] = field(default_factory=dict)
-    ended: dict[UUID, EndedRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

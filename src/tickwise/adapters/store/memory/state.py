@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,
@@ -134,7 +135,7 @@ class State:
         """Timers of jobs that need no decision."""
         self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         self.runs: dict[UUID, RunRecord] = {}
-        self.ended: dict[UUID, EndedRun] = {}
+        self.ended = EndedRuns()
         self.tallies: Counter[tuple[str, int, RunState]] = Counter()
         """The number of runs that came on record, by namespace, hour and final state."""
         self.known: dict[tuple[str, Lane], float | None] = {}
@@ -560,7 +561,7 @@ class State:
 
     def put_on_record(self, run: RunRecord, ended: EndedRun) -> None:
         """Put the end of a run on record, and count it."""
-        self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+        self.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
         self.feed.note(run, ended.row.state, self.now())
         if ended.row.state is RunState.FAILED:
@@ -614,6 +615,8 @@ class State:
         run.place = 0
         run.slot = run.rate_key = None
         del self.runs[run.run_id], run.job.runs[run.run_id]
+        if not run.job.runs:
+            run.job.runs.clear()  # gives back the room of what was in it: there may be millions of jobs without a run
         self.unblock(run.job)
 
     # ------------------------------------------------------------------------------------------- waiting for others
@@ -766,8 +769,7 @@ class State:
             return JobStatus.PAUSED
         if (job.timer is not None and job.timer.comes) or job.runs or job.schedule_type == ON_DEMAND:
             return JobStatus.SCHEDULED
-        newest = max(job.ended, default=None)
-        if newest is not None and not job.recurring and job.ended[newest].row.state is RunState.FAILED:
+        if not job.recurring and self.ended.newest_failed(job.job_id):
             return JobStatus.FAILED
         return JobStatus.COMPLETED
 

@@ -56,7 +56,7 @@ class Removals(Duty):
     async def left(self, name: str) -> NamespaceLeft:
         jobs = [job for job in self._state.jobs.values() if job.namespace == name]
         runs = sum(run.job.namespace == name for run in self._state.runs.values())
-        ended = sum(run.row.namespace == name for run in self._state.ended.values())
+        ended = self._state.ended.number_of(name)
         return NamespaceLeft(min(len(jobs), MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
 
     async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
@@ -76,21 +76,19 @@ class Removals(Duty):
     async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
         if name not in self._state.removals:
             return 0
-        dropped = 0
-        for run_id in run_ids:
-            ended = self._state.ended.get(run_id)
-            if ended is None or ended.row.namespace != name:
-                continue
-            del self._state.ended[run_id]
+        mine = [each for each in dict.fromkeys(run_ids) if self._is_of(each, name)]
+        self._state.ended.drop(mine)
+        for run_id in mine:
             self._state.letters.pop(run_id, None)
             self._state.error_letters.pop(run_id, None)
             for failure in [each for each in self._state.failures if each.run_id == run_id]:
                 del self._state.failures[failure]
             self._state.completions.pop(run_id, None)
-            if (job := self._state.jobs.get(ended.row.job_id)) is not None:
-                job.ended.pop(run_id, None)
-            dropped += 1
-        return dropped
+        return len(mine)
+
+    def _is_of(self, run_id: UUID, namespace: str) -> bool:
+        ended = self._state.ended.get(run_id)
+        return ended is not None and ended.row.namespace == namespace
 
     async def drop(self, name: str, limit: int) -> int:
         if name not in self._state.removals:
