@@ -64,10 +64,21 @@ class HealthPort:
         if self._certificates is not None:
             self._certificates.observe(runtime.metrics.certificate_ends)
 
-    def keeps(self, owner: ShardOwner) -> None:
+    def keeps(self, owner: ShardOwner, metrics: Metrics, clock: Clock) -> None:
         """From now on this is a keeper, which works on no store of others: one that waits for its shard is well."""
+
+        # It knows nothing of the whole installation, and must not be taken for one that does.
+        metrics.observe_stats(None)
+
+        async def rendered() -> bytes:
+            owner.observe()
+            return metrics.render()
+
         self._check = owner.check
         self._health = KeeperHealth(owner)
+        self._text = Fresh(rendered, clock, METRICS_FRESH_SECONDS)
+        if self._certificates is not None:
+            self._certificates.observe(metrics.certificate_ends)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
@@ -84,7 +95,11 @@ class HealthPort:
 
     async def render(self) -> bytes:
         """The metrics, with what the store says of itself if it can be asked: once a second at most."""
-        return Metrics().render() if self._text is None else await self._text.get()
+        if self._text is not None:
+            return await self._text.get()
+        waiting = Metrics()
+        waiting.observe_stats(None)  # it has not asked the store yet: 0 would say that there is no executor
+        return waiting.render()
 
 
 class KeeperHealth:

@@ -21,11 +21,13 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.seclusion import seclude, without_core_dumps
 from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.observability import logs
+from tickwise.observability.metrics import Metrics
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.cassandra.keyspace import (
@@ -335,8 +337,9 @@ async def _keeper(settings: Settings, stop: asyncio.Event) -> None:
         if settings.health_port is not None and "health" in settings.tls_ports:
             certificates = await stack.enter_async_context(open_certificates(settings))
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
-        owner = await stack.enter_async_context(keeping(settings, startup_wait))
-        health.keeps(owner)
+        metrics = Metrics()
+        owner = await stack.enter_async_context(keeping(settings, startup_wait, metrics.keepers))
+        health.keeps(owner, metrics, SystemClock())
         await _work(stop, health.url, health, "keeper")
 
 

@@ -26,6 +26,7 @@ from tickwise.adapters.store.keeper.wire.pinning import make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.wiring.cassandra.keyspace import keyspace_of
 from tickwise.wiring.startup_wait import StartupWait
@@ -37,7 +38,7 @@ logger = structlog.get_logger("tickwise.wiring")
 
 
 @contextlib.asynccontextmanager
-async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[ShardOwner]:
+async def keeping(settings: Settings, startup_wait: StartupWait, metrics: KeeperMetrics) -> AsyncIterator[ShardOwner]:
     """The shard is owned and served while the block lasts, whenever no other keeper has it."""
     address, clock = keyspace_of(settings), SystemClock()
     link, state = await startup_wait.until("store", lambda: opened_keyspace(address, clock))
@@ -47,7 +48,7 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
         host = settings.keeper_host
         if host is None:
             host = await asyncio.to_thread(_address_towards, address)
-        server = KeeperServer(make_certificate(clock.now()), state.keeper_key, clock)
+        server = KeeperServer(make_certificate(clock.now()), state.keeper_key, clock, metrics)
         try:
             endpoint = await server.start(host, settings.keeper_port)
         except OSError as failure:
@@ -72,19 +73,20 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
             server,
             endpoint,
             near_seconds=settings.horizon_seconds,
+            metrics=metrics.shard(FIRST_SHARD, clock),
             projection=None
             if settings.keeper_tables == "off"
             else TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
         )
         task = asyncio.create_task(owner.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        measuring = asyncio.create_task(_measure(logs, clock))
+        measuring = [asyncio.create_task(_measure(logs, clock)), asyncio.create_task(metrics.watch_loop(clock))]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
             yield owner
         finally:
             stop.set()
-            await end_tasks([measuring])
+            await end_tasks(measuring)
             await task
 
 

@@ -177,3 +177,36 @@ async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperS
     again = asyncio.create_task(store.jobs.add([make.job()]))
     await again
     assert 1 == len(heard)
+
+
+class LeasedLog(GatedLog):
+    """A log with a lease of 5 s, which can be renewed until a test says otherwise."""
+
+    renewals = 0
+    cannot: TickwiseError | None = None
+
+    async def renew(self) -> float:
+        self.renewals += 1
+        if self.renewals > 1_000:
+            await asyncio.Event().wait()
+        if self.cannot is not None:
+            raise self.cannot
+        return 5.0
+
+
+async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Path, clock: VirtualClock) -> None:
+    """Also once it is over, while a node is away: nothing is answered meanwhile, and it is renewed as soon as it can
+    be."""
+    log = LeasedLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    log.cannot, before = StoreUnavailable("no node answers"), log.renewals
+    await clock.advance(30.0)
+    assert 20 < log.renewals - before <= 150
+    assert [False] == [store.answers]
+    with pytest.raises(StoreUnavailable, match="lease"):
+        await store.now()
+    log.cannot = None
+    await clock.advance(1.0)
+    assert [True] == [store.answers]
+    await store.close()

@@ -22,6 +22,7 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.domain.errors import Unavailable
+from tickwise.observability.keepers import ShardMetrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
@@ -45,6 +46,7 @@ class ShardOwner:
         *,
         near_seconds: float,
         projection: Projection | None = None,
+        metrics: ShardMetrics,
     ) -> None:
         """`make_log`: the log of the shard, not owned yet, and the clock that its store goes by; it may raise
         `StoreUnavailable`. `clock` is this machine's."""
@@ -54,7 +56,12 @@ class ShardOwner:
         self.store: KeeperStore | None = None
         """While it owns the shard."""
         self._make_log, self._clock, self._server, self._endpoint = make_log, clock, server, endpoint
-        self._near_seconds, self._projection = near_seconds, projection
+        self._near_seconds, self._projection, self._metrics = near_seconds, projection, metrics
+
+    def observe(self) -> None:
+        """Bring the metrics of the shard up to now."""
+        store = self.store
+        self._metrics.observe(store.figures() if store is not None and store.answers else None)
 
     async def check(self) -> None:
         """Raise `Unavailable` if it owns the shard and cannot answer for it. One that waits for the shard is well."""
@@ -72,7 +79,7 @@ class ShardOwner:
             lost = asyncio.Event()
             store = KeeperStore(
                 log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
-                projection=self._projection, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
+                projection=self._projection, watch=self._metrics, lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
             )  # fmt: skip
             try:
                 if await self._opened(store, stop):

@@ -39,6 +39,7 @@ from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
@@ -48,6 +49,8 @@ CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
 CHECKPOINT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 1.0
+RENEW_SECONDS: Final = 0.25
+"""The shortest pause between two renewals of a lease: one that is over cannot be renewed at once, and is tried on."""
 
 logger = structlog.get_logger("tickwise.store")
 
@@ -81,8 +84,10 @@ class KeeperStore(WrappedStore):
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
         projection: Projection | None = None,
+        watch: ShardWatch | None = None,
     ) -> None:
         self.log = log
+        self._watch = watch or ShardWatch()
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -140,6 +145,24 @@ class KeeperStore(WrappedStore):
             await self._projection.close()
         await self.log.release()
 
+    @property
+    def answers(self) -> bool:
+        """True if calls are carried out just now."""
+        return self._refusal is None and self._clock.monotonic() < self._lease_until
+
+    def figures(self) -> ShardFigures:
+        """The sizes of the state and of what waits, for metrics."""
+        progress, state = None if self._projection is None else self._projection.progress(), self.memory.state
+        return ShardFigures(
+            position=self.position,
+            jobs=len(state.jobs),
+            active_runs=len(state.runs),
+            ended_runs=len(state.ended),
+            tables_position=None if progress is None else progress.position,
+            tables_waiting_bytes=0 if progress is None else progress.waiting_bytes,
+            tables_waiting_rows=0 if progress is None else progress.waiting_rows,
+        )
+
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """As of the port; the listener hears after the effects are durable."""
         self._tell = tell
@@ -176,6 +199,7 @@ class KeeperStore(WrappedStore):
         self._lease_until = self._clock.monotonic() + await self.log.renew()
         self._since = self._clock.monotonic()
         self._refusal = None
+        self._watch.opened(tenure.epoch, self._since - begun)
         logger.info(
             "log_opened",
             entries=self.position,
@@ -247,7 +271,7 @@ class KeeperStore(WrappedStore):
             while self._open_group.bodies:
                 group = self._flying = self._open_group
                 self._open_group = CommitGroup()
-                body = joined(group.bodies)
+                body, begun = joined(group.bodies), self._clock.monotonic()
                 try:
                     self.position = await self.log.append(body)
                 except TickwiseError as failure:
@@ -255,6 +279,7 @@ class KeeperStore(WrappedStore):
                     break
                 self._flying = None
                 self._since_bytes += len(body)
+                self._watch.committed(self.position, len(group.bodies), len(body), self._clock.monotonic() - begun)
                 if self._projection is not None:
                     self._projection.put(self.position, body)
                 group.done.set_result(None)
@@ -268,6 +293,8 @@ class KeeperStore(WrappedStore):
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
         self._refusal = StoreUnavailable(failure.detail)
+        if not isinstance(failure, OwnershipLost):
+            self._watch.doubted()
         logger.error("log_not_written", detail=failure.detail)
         group.fail(InDoubt(failure.detail))
         self._open_group.fail(self._refusal)
@@ -300,7 +327,7 @@ class KeeperStore(WrappedStore):
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
         while self._lease_until != math.inf:
-            await self._clock.sleep(max(0.0, self._lease_until - self._clock.monotonic()) / 3)
+            await self._clock.sleep(max(RENEW_SECONDS, (self._lease_until - self._clock.monotonic()) / 3))
             began = self._clock.monotonic()
             try:
                 self._lease_until = began + await self.log.renew()
@@ -326,12 +353,13 @@ class KeeperStore(WrappedStore):
     async def keep_checkpoint(self) -> None:
         """Keep a checkpoint now, or after the one that is under way."""
         async with self._keeping:
-            position, before = self.position, self._since_bytes
+            position, before, begun = self.position, self._since_bytes, self._clock.monotonic()
             await self.log.keep_checkpoint(position, self._parts())
             if self._projection is not None:
                 self._projection.kept(position)
             await self.log.drop(position + 1)
             self.checkpoints += 1
+            self._watch.kept_checkpoint(self._checkpoint_bytes, self._clock.monotonic() - begun)
             self._since_bytes -= before
             self._since = self._clock.monotonic()
 

@@ -22,6 +22,7 @@ import structlog
 
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.projection import Progress
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
 from tickwise.adapters.store.keeper.readable.shadow import PROJECTED, Shadow
 from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTables, RowWrite, TablesPlace
@@ -63,6 +64,7 @@ class TableProjector:
         self._tables, self._clock, self._shard = tables, clock, shard
         self._log: EffectLog | None = None
         self._tail: LogTail | None = None
+        self._shadow: Shadow | None = None
         self._task: asyncio.Task[None] | None = None
         self._checkpoint = 0
         self._wanted = 0
@@ -106,6 +108,12 @@ class TableProjector:
         self._wanted = max(self._wanted, position)
         self._work.set()
         await self._until(lambda: self.position >= position)
+
+    def progress(self) -> Progress:
+        """See the port."""
+        pending = None if self._shadow is None else self._shadow.pending
+        waiting = 0 if self._tail is None else self._tail.behind_bytes
+        return Progress(self.position, waiting, 0 if pending is None else pending.count)
 
     def kept(self, checkpoint: int) -> None:
         """See the port."""
@@ -180,6 +188,7 @@ class TableProjector:
             # It counted while these tables were away: nothing tells what went before it.
             logger.warning("tables_behind_checkpoint", shard=self._shard, position=self.position, checkpoint=until)
             is_new = True
+        self._shadow = shadow
         self.rebuilds += is_new
         reading = asyncio.create_task(self._take_entries(shadow, reader, horizon))
         writing = asyncio.create_task(self._write_behind(shadow, horizon))
