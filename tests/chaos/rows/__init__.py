@@ -10,6 +10,7 @@ from tests.chaos.rows import (
     brokers,
     failovers,
     figures,
+    keepers,
     kills,
     messages,
     outages,
@@ -40,6 +41,7 @@ ROWS: Final[Mapping[str, Row]] = {
         signals,
         upgrades,
         figures,
+        keepers,
     )
     for row in module.ROWS
 }
