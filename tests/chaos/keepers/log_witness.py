@@ -34,6 +34,8 @@ from tickwise.ports.store import AttemptRow
 READ_SECONDS: Final = 0.2
 TAKEN: Final = frozenset({"poison", "executor_lost", "unknown_outcome"})
 """Reasons of ends that the store wrote for an executor that is gone."""
+JOB_FIELDS: Final = ("name", "namespace", "timer")
+"""There may be a million jobs."""
 Fields = dict[str, Any]
 
 
@@ -82,6 +84,11 @@ class LogWitness:
         if self._task is not None and self._task.done():
             self._task.result()
         await self._read()
+
+    async def told_at(self) -> float:
+        """The latest time that led to an entry or a renewal, in Unix seconds. Raises `StoreUnavailable`."""
+        assert self._log is not None
+        return (await self._log.owner()).told_at / 1_000
 
     async def rows(self, cql: str) -> Sequence[Any]:
         """The rows of a question about the keyspace, past the product."""
@@ -168,7 +175,8 @@ class LogWitness:
             self.timed.discard(job_id)
             self.fires.discard(job_id)
             return
-        job = self.jobs[job_id] = {**self.jobs.get(job_id, {}), **value} if how == FIELDS else value
+        kept = {name: value[name] for name in JOB_FIELDS if name in value}
+        job = self.jobs[job_id] = {**self.jobs.get(job_id, {}), **kept} if how == FIELDS else kept
         timer: TimerImage | None = job.get("timer")
         comes = timer is not None and timer.pending.due != NEVER
         (self.timed.add if comes else self.timed.discard)(job_id)

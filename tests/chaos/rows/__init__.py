@@ -10,6 +10,7 @@ from tests.chaos.rows import (
     brokers,
     failovers,
     figures,
+    keeper_loads,
     keepers,
     kills,
     messages,
@@ -42,6 +43,7 @@ ROWS: Final[Mapping[str, Row]] = {
         upgrades,
         figures,
         keepers,
+        keeper_loads,
     )
     for row in module.ROWS
 }
