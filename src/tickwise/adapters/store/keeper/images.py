@@ -329,9 +329,8 @@ class Reader:
         return found
 
     def _build(self, kind: Any, plain: Any) -> Any:
-        """A value of this type out of what msgpack holds."""
-        if kind in CODECS:
-            return record_of(kind, self._fields(CODECS[kind], plain))
+        """A value of this type out of what msgpack holds. A record within a value has the names of its fields; only one
+        that is a table's value itself has their codes."""
         if _is_tuple_class(kind):
             return self._named(kind, dict(zip(self._schema.get(kind.__name__, ()), plain, strict=False)))
         if isinstance(kind, type) and is_dataclass(kind):
