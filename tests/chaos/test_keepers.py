@@ -17,3 +17,9 @@ async def test_keepers_roles_and_a_node_may_be_killed_and_each_job_ends_once() -
 async def test_a_frozen_owner_that_goes_on_is_refused_and_lost_tables_are_made_anew_under_load() -> None:
     """Another keeper has the shard by then; and both keepers may be gone for a while."""
     await holds("R6-KEEPERS")
+
+
+async def test_a_hot_namespace_is_told_to_wait_and_another_does_not_notice() -> None:
+    """429 for the one that asks for more than it may; all requests of the other are taken, and its runs begin while
+    hundreds of the first wait."""
+    await holds("HOT-KEEPERS")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from tests.support.effects import differences
 from tests.support.keepers import GatedLog
 from tests.support.waiting import eventually
 from tests.unit.adapters.keeper.test_recording import life_of_runs
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
 from tickwise.ports.store import Added, Handover
 from tickwise.testing.clock import VirtualClock
@@ -155,11 +159,13 @@ async def test_a_checkpoint_that_is_written_while_calls_go_on_is_whole(
             await store.jobs.add([make.job()])
 
     await asyncio.gather(store.keep_checkpoint(), work())
-    live = store.memory.state
     await store.close()
-    await store.open()
-    assert {} == {name: pair for name, pair in differences(live, store.memory.state).items() if name != "lent"}
     assert 1 == store.checkpoints
+    again = KeeperStore(log, clock)
+    await again.open()
+    found = differences(store.memory.state, again.memory.state)
+    await again.close()
+    assert {} == {name: pair for name, pair in found.items() if name != "lent"}
 
 
 async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperStore, log: GatedLog) -> None:
@@ -210,3 +216,33 @@ async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Pat
     await clock.advance(1.0)
     assert [True] == [store.answers]
     await store.close()
+
+
+def records_in_memory(namespace: str) -> tuple[int, int]:
+    """The runs and jobs that this process has, those that the collector was told to leave alone included."""
+    gc.collect()
+    gc.unfreeze()
+    records = gc.get_objects()
+    runs = [each for each in records if isinstance(each, RunRecord) and each.job.namespace == namespace]
+    return len(runs), sum(isinstance(each, JobRecord) and each.namespace == namespace for each in records)
+
+
+async def test_states_that_were_thrown_away_leave_memory(tmp_path: Path) -> None:
+    """Each doubt about an append builds another state, and so does each ownership of a shard; a process that meets many
+    of them must not keep them all."""
+    log, clock = GatedLog(tmp_path), SystemClock()
+    store = KeeperStore(log, clock)
+    await store.open()
+    make = Factory(await store.now(), seed="memory", namespace="memory")
+    await store.jobs.add([make.job() for _ in range(10)])
+    await store.jobs.add([make.job(due=make.now + 60) for _ in range(10)])
+    for _ in range(3):
+        log.fails = StoreUnavailable("no answer")
+        with pytest.raises(InDoubt):
+            await store.jobs.add([make.job()])
+        log.fails = None
+        await eventually(partial(getattr, store, "answers"), what="the log is owned again")
+    assert (10, 20) == records_in_memory("memory")
+    await store.close()
+    store.forget()
+    assert (0, 0) == records_in_memory("memory")

@@ -118,6 +118,8 @@ async def _given_back(store: KeeperStore) -> None:
     except Unavailable as failure:
         # The next owner waits for the lease.
         logger.warning("shard_not_given_back", detail=failure.detail)
+    finally:
+        store.forget()
 
 
 async def _first(*given: Coroutine[Any, Any, object]) -> None:

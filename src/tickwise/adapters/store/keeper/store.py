@@ -104,6 +104,7 @@ class KeeperStore(WrappedStore):
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
         self._use(MemoryStore(clock, near_seconds))
+        self._recorder = EffectRecorder(self.memory.state)
         super().__init__(self.memory)
 
     def _use(self, memory: MemoryStore) -> None:
@@ -163,6 +164,10 @@ class KeeperStore(WrappedStore):
             tables_waiting_rows=0 if progress is None else progress.waiting_rows,
         )
 
+    def forget(self) -> None:
+        """Let go of the state after the end: no call comes any more, not even `open`."""
+        self._recorder.forget()
+
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """As of the port; the listener hears after the effects are durable."""
         self._tell = tell
@@ -217,8 +222,9 @@ class KeeperStore(WrappedStore):
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
         memory.on_handover(self._hear)
-        self._recorder = recorder
+        before, self._recorder = self._recorder, recorder
         self._use(memory)
+        before.forget()
 
     def _hear(self, handover: Handover) -> None:
         heard = HEARD.get()
@@ -250,10 +256,9 @@ class KeeperStore(WrappedStore):
 
     async def _settled(self) -> None:
         """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
-        changes, values = self._recorder.take()
-        group = self._open_group
-        if changes or values:
-            group.bodies.append(entry_body(changes, values))
+        body, group = self._effects(), self._open_group
+        if body is not None:
+            group.bodies.append(body)
             self._kick.set()
         elif not group.bodies:
             if self._flying is None:
@@ -261,6 +266,12 @@ class KeeperStore(WrappedStore):
             group = self._flying
         # A caller that goes away takes no other's answer with it.
         await asyncio.shield(group.done)
+
+    def _effects(self) -> bytes | None:
+        """What changed since the last time. In a frame of its own: that of a call that fails lives on in its error, and
+        must hold no record of a state that is thrown away."""
+        changes, values = self._recorder.take()
+        return entry_body(changes, values) if changes or values else None
 
     # ------------------------------------------------------------------------------------------- the log
 

@@ -261,6 +261,17 @@ class EffectRecorder:
         rows = [Change(each.kind, FRESH, key, value) for each in tables for key, value in each.content.items()]
         return rows, dict(self._values)
 
+    def forget(self) -> None:
+        """Take the state apart once nobody uses it, so that its records leave memory at once. They refer to each other,
+        and an owner keeps the garbage collector from them (`gc.freeze`)."""
+        for job in self.state.jobs.values():
+            object.__setattr__(job, "timer", None)
+            job.runs.clear()
+            job.ended.clear()
+        for table in self.tables.values():
+            dict.clear(table.content)
+        vars(self.state).clear()
+
     # ------------------------------------------------------------------------------------------- what is in a table
 
     def adopted(self, table: Table, key: Any, value: Any) -> Any:
