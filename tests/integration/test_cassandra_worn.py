@@ -39,8 +39,9 @@ AHEAD_SECONDS: Final = 3.0
 PAGE: Final = 100
 MET_MOST: Final = 100
 """Tombstones that one read may meet, however many runs there were."""
-MET_MOST_OF: Final = {"runs": 4 * PAGE}
-"""A row of a run that was written before it ended has up to 4 values that were taken back, such as `ready_at`."""
+MET_MOST_OF: Final = {"runs": 12 * PAGE}
+"""The row of a run that was written before the run ended has a tombstone for each column that is empty since, or that
+its end leaves empty: so many a row, whatever the number of runs."""
 CHECKPOINT_RUNS: Final = 5_000
 
 
