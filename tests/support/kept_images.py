@@ -116,7 +116,7 @@ def written() -> list[bytes]:
 
 
 def read(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What this release reads in a file: the checkpoint's tables, and those of the entry."""
+    """The facts that this release reads in a file: the checkpoint's tables, and those of the entry."""
     *parts, entry = [frame.body for frame in FrameFile(file, 0).frames(1)]
     checkpoint, log = Contents(), Contents()
     for place, part in enumerate(parts):

@@ -15,7 +15,7 @@ from tickwise.adapters.store.keeper.log import EffectLog
 
 
 class Progress(NamedTuple):
-    """How far a projection is."""
+    """The progress of a projection."""
 
     position: int
     """All entries up to this one are projected."""
@@ -45,7 +45,7 @@ class Projection(Protocol):
         ...
 
     def progress(self) -> Progress:
-        """How far it is now, for people."""
+        """The progress just now, for metrics."""
         ...
 
     def kept(self, checkpoint: int) -> None:

@@ -268,7 +268,7 @@ class KeeperStore(WrappedStore):
         await asyncio.shield(group.done)
 
     def _effects(self) -> bytes | None:
-        """What changed since the last time. In a frame of its own: that of a call that fails lives on in its error, and
+        """The changes since the last time. In a frame of its own: that of a call that fails lives on in its error, and
         must hold no record of a state that is thrown away."""
         changes, values = self._recorder.take()
         return entry_body(changes, values) if changes or values else None
