@@ -1,4 +1,4 @@
-"""Guards of the log of a shard in Cassandra: of its epochs, of doubts, of its lease and of its time; and of its keeper."""
+"""Guards of the log of a shard in Cassandra (epochs, doubts, lease, time), and of its keeper."""
 
 from __future__ import annotations
 
