@@ -32,6 +32,8 @@ from tickwise.domain.lifecycle import CODES, HELD, RunState
 from tickwise.ports.store import AttemptRow
 
 READ_SECONDS: Final = 0.2
+CHANGE_SECONDS: Final = 60.0
+"""For changes of the schema and for whole tables: three nodes on a busy machine take more than 2 s to agree."""
 TAKEN: Final = frozenset({"poison", "executor_lost", "unknown_outcome"})
 """Reasons of ends that the store wrote for an executor that is gone."""
 JOB_FIELDS: Final = ("name", "namespace", "timer")
@@ -46,6 +48,7 @@ class LogWitness:
         """`wall`: Unix seconds minus monotonic ones, as in the witness of the tasks."""
         self._url, self._wall = url, wall
         self._link: CassandraLink | None = None
+        self._patient: CassandraLink | None = None
         self._log: CassandraLog | None = None
         self._reader = Reader()
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +70,7 @@ class LogWitness:
     async def start(self) -> None:
         """Open a link of its own, and read from now on."""
         self._link = await opened_link(read_address(self._url), CLOCK)
+        self._patient = await opened_link(read_address(self._url), CLOCK, answer_seconds=CHANGE_SECONDS)
         self._log = CassandraLog(self._link, FIRST_SHARD)
         self._task = asyncio.create_task(self._follow())
 
@@ -76,8 +80,9 @@ class LogWitness:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        if self._link is not None:
-            await self._link.close()
+        for link in (self._link, self._patient):
+            if link is not None:
+                await link.close()
 
     async def refresh(self) -> None:
         """Read what is there. Raises `StoreUnavailable`; an error of any other kind is the scene's end."""
@@ -92,8 +97,8 @@ class LogWitness:
 
     async def rows(self, cql: str) -> Sequence[Any]:
         """The rows of a question about the keyspace, past the product."""
-        assert self._link is not None
-        return await self._link.run(cql)
+        assert self._patient is not None
+        return await self._patient.run(cql)
 
     async def _follow(self) -> None:
         while True:
