@@ -1952,6 +1952,24 @@ class LinkView(TypedDict):
     link: str
 
 
+class ListedSecretView(TypedDict):
+    """A secret in a list."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    jobs: int
+    """The jobs, recurring or on demand, that name it; 1,000 at most. `GET /secrets/{name}/uses` has them all."""
+
+
 class LogHitView(TypedDict):
     """A line with the text."""
 
@@ -3369,28 +3387,26 @@ class SecretSetView(TypedDict):
     """Such as: the value is not masked in the output of tasks, because it would mask too much."""
 
 
+class SecretUsesView(TypedDict):
+    """The jobs and stored tasks that name a secret, as far as the caller may see them."""
+
+    jobs: list[UsingJobView]
+    """By id, 1,000 at most. None of them are jobs that are cancelled, and one-time jobs that are over, or that were
+    made less than a day before their time without a key or an id of the caller's."""
+    tasks: list[UsingTaskView]
+    """Stored tasks by id, 1,000 at most. Jobs of a stored task have a copy, and are in `jobs`."""
+    hidden: int
+    """The number of jobs and tasks that name it, too, and that the caller may not see."""
+    more: bool
+    """There are more, or may be: of one-time jobs, 2,000 are looked at."""
+
+
 class SecretVersionView(TypedDict):
     """The record of one version."""
 
     version: int
     set_at: str
     set_by: str
-
-
-class SecretView(TypedDict):
-    """A secret, without its value."""
-
-    name: str
-    version: int
-    created_at: str
-    created_by: str
-    changed_at: str
-    """The time of its newest version."""
-    changed_by: str
-    sealed_under: str
-    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
-    readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
 
 
 class SessionLinkView(TypedDict):
@@ -3801,6 +3817,21 @@ class UserView(TypedDict):
     created_by: str | None
     """Null: somebody whom the caller does not see."""
     signed_in_at: str | None
+    version: int
+
+
+class UsingJobView(TypedDict):
+    """A job that names a secret."""
+
+    job_id: str
+    name: str
+    key: str | None
+
+
+class UsingTaskView(TypedDict):
+    """A stored task whose newest version names a secret."""
+
+    taskId: str
     version: int
 
 

@@ -111,6 +111,7 @@ class Contents:
         for job in state.jobs.values():
             if job.key is not None:
                 state.job_keys[job.namespace, job.key] = job
+            state.secret_uses.add(job)
         for group in state.error_groups.values():
             _recount(group)
         waiting: dict[Any, list[Any]] = {}

@@ -261,7 +261,7 @@ VALUES: Final = (
 )
 
 DERIVED: Final = frozenset(
-    {"tickets", "job_keys", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
+    {"tickets", "job_keys", "secret_uses", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
 )
 PASSING: Final = frozenset(
     {

@@ -163,6 +163,7 @@ class Upkeep(Duty):
         dropped = [job for job in self._state.jobs.values() if job.created_at < since and is_over(job)]
         for job in dropped:
             del self._state.jobs[job.job_id]
+            self._state.secret_uses.drop(job)
             if job.key is not None:
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]

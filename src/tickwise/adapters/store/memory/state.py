@@ -40,6 +40,7 @@ from tickwise.adapters.store.memory.records import (
     RemovalRecord,
     RunRecord,
     SecretRecord,
+    SecretUseIndex,
     SessionRecord,
     SignInRecord,
     TimeQueue,
@@ -130,6 +131,7 @@ class State:
         self.tickets = Numbers()
         self.jobs: dict[UUID, JobRecord] = {}
         self.job_keys: dict[tuple[str, str], JobRecord] = {}
+        self.secret_uses = SecretUseIndex()
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         """Timers of jobs that need no decision."""
         self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
@@ -154,7 +156,6 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
-        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""

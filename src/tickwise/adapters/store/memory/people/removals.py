@@ -187,6 +187,7 @@ class Removals(Duty):
     def _drop_job(self, job: JobRecord) -> None:
         self._state.drop_timer(job)
         del self._state.jobs[job.job_id]
+        self._state.secret_uses.drop(job)
         if job.key is not None:
             del self._state.job_keys[job.namespace, job.key]
 
