@@ -1991,6 +1991,17 @@ class LogLineView(TypedDict):
     next_offset: int
     line: str
     """Without its end; of more than 64 kB: a part of it."""
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: Tickwise itself wrote it, and no task can make it say so."""
+
+
+class LogPartView(TypedDict):
+    """A part of a log that one of both wrote."""
+
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: such as the line that names the artefacts. A task can print such a line, but not with this origin."""
+    offset: int
+    text: str
 
 
 class LogSearchView(TypedDict):
@@ -2019,6 +2030,8 @@ class LogView(TypedDict):
     """Bytes of an attempt that is over which are not stored yet: they follow when the object store answers."""
     waiting_on: str | None
     """The executor on whose disk they are."""
+    parts: list[LogPartView]
+    """`text` by its origin, where a part of it is of Tickwise itself. Empty: all of it is the task's."""
 
 
 class LoggedOutView(TypedDict):
