@@ -9,6 +9,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
+from tickwise.domain.model import Principal
+from tickwise.domain.selectors import RestrictedGrant
 
 TASK = {"kind": "shell", "command": "date", "env": {"TOKEN": "secret:api-token"}}
 NONE: dict[str, Any] = {"jobs": [], "tasks": [], "hidden": 0, "more": False}
@@ -122,6 +124,16 @@ async def test_names_are_told_by_the_rights_of_the_reader(here: Scene) -> None:
     await here.ask("GET", "/secrets/api-token/uses", 403, key=writer)
     assert "payroll" not in (await here.ask("DELETE", "/secrets/api-token", 409, key=writer))["detail"]
     assert billing in {each["job_id"] for each in (await used(here))["jobs"]}
+
+
+async def test_a_reader_of_some_jobs_is_told_their_names_alone(here: Scene) -> None:
+    """A person who may read secrets, and jobs with certain labels; the others are counted."""
+    await here.create(name="billing", task=TASK, labels={"team": "billing"}, cron="0 2 * * *")
+    await here.create(name="payroll", task=TASK, labels={"team": "payroll"}, cron="0 2 * * *")
+    grant = RestrictedGrant(frozenset({"jobs:read"}), (("team", "billing"),), is_everywhere=False)
+    ada = Principal("ada", "default", frozenset({"secrets:read"}), restricted=(grant,))
+    found = await here.world.control.secrets.uses(ada, "api-token")
+    assert (["billing"], 1) == ([each.name for each in found.jobs], found.hidden)
 
 
 async def test_another_namespace_uses_its_own_secret(here: Scene) -> None:
