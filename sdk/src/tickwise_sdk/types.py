@@ -73,6 +73,7 @@ class AlertView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     subject: str
     """The id of the job, the name of the executor or of the certificate."""
@@ -115,6 +116,7 @@ class AlertsDecisionBody(TypedDict, total=False):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     """Of this event."""
     until: str
@@ -2184,6 +2186,7 @@ class NoticeLineView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     severity: Literal["critical", "info", "warning"]
     subject: str
@@ -2240,6 +2243,7 @@ class _NotificationRuleBodyRequired(TypedDict):
             "objective",
             "anomaly",
             "expiring",
+            "success",
         ]
     ]
     """The events that it is about."""
@@ -2253,7 +2257,8 @@ class NotificationRuleBody(_NotificationRuleBodyRequired, total=False):
     jobs: list[str]
     """These jobs, by id, key or name."""
     labels: dict[str, str]
-    """Jobs that have all of these labels. Without jobs and labels: the whole namespace."""
+    """Jobs that have all of these labels. Without jobs and labels: the whole namespace. A rule about success names
+    jobs, and has no labels."""
     severity: Literal["critical", "info", "warning"]
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
@@ -2295,6 +2300,7 @@ class NotificationRuleChangeBody(TypedDict, total=False):
                 "objective",
                 "anomaly",
                 "expiring",
+                "success",
             ]
         ]
         | None
@@ -2305,7 +2311,8 @@ class NotificationRuleChangeBody(TypedDict, total=False):
     jobs: list[str] | None
     """These jobs, by id, key or name."""
     labels: dict[str, str] | None
-    """Jobs that have all of these labels. Without jobs and labels: the whole namespace."""
+    """Jobs that have all of these labels. Without jobs and labels: the whole namespace. A rule about success names
+    jobs, and has no labels."""
     severity: Literal["critical", "info", "warning"]
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
@@ -2343,6 +2350,7 @@ class NotificationRuleView(TypedDict):
             "objective",
             "recovery",
             "retries",
+            "success",
         ]
     ]
     channels: list[str]
@@ -3026,6 +3034,7 @@ class RulePreviewView(TypedDict):
             "objective",
             "recovery",
             "retries",
+            "success",
         ]
     ]
     """Events of the rule that leave no record of a run: the preview says nothing of them."""
@@ -3729,6 +3738,7 @@ class ToldRunView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     run_id: str
     job_id: str

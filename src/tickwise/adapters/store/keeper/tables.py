@@ -182,6 +182,7 @@ TABLES: Final = tuple(
         ("channel_secrets", UUID, Mapping[str, str]),
         ("notification_rules", UUID, NotificationRule),
         ("notices_watched", str, int),
+        ("notices_successes", str, frozenset[UUID]),
         ("notice_events", tuple[UUID, int], PendingEvent),
         ("noted_once", tuple[str, str], float),
         ("alerts", UUID, AlertRecord),

@@ -232,6 +232,8 @@ class State:
         self.notices_watched_by_jobs: set[str] = set()
         self.notices_retries: set[str] = set()
         """Those with an enabled rule about retries."""
+        self.notices_successes: dict[str, frozenset[UUID]] = {}
+        """By namespace: the jobs whose successes enabled rules ask for."""
         self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}
         self.noted_once: dict[tuple[str, str], float] = {}
         self.alerts: dict[UUID, AlertRecord] = {}
@@ -574,12 +576,16 @@ class State:
             return row.reason in UNCHOSEN
         if row.state is not RunState.SUCCESS:
             return row.state is RunState.FAILED
+        if row.job_id in self.notices_successes.get(row.namespace, ()):
+            return True
         subject = str(row.job_id)
         stands = any(
             each.alert.subject == subject and each.alert.state is not AlertState.CLOSED and each.alert.event in PASSES
             for each in self.alerts.values()
         )
-        return stands or any(each.job_id == row.job_id for each in self.notice_events.values())
+        return stands or any(
+            each.job_id == row.job_id and each.state is not RunState.SUCCESS for each in self.notice_events.values()
+        )
 
     def note_event(self, row: RunRow, token: int, at: float | None, error: str | None) -> None:
         """Note an end, or an attempt that is tried again, for notification rules."""

@@ -94,6 +94,7 @@ MIGRATIONS: Final = (
     Migration("0052", ("0052_images.sql",)),
     Migration("0058", ("0058_runs_seen_beside_snapshots.sql",)),
     Migration("0059", ("0059_notices.sql",)),
+    Migration("0062", ("0062_successes.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 

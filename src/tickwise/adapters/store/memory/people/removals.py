@@ -166,6 +166,7 @@ class Removals(Duty):
         state.notices_watched.pop(name, None)
         state.notices_watched_by_jobs.discard(name)
         state.notices_retries.discard(name)
+        state.notices_successes.pop(name, None)
         rules = [key for key, each in state.notification_rules.items() if each.namespace == name]
         channels = [key for key, each in state.channels.items() if each.namespace == name]
         for channel_id in channels[:limit]:
