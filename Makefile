@@ -114,6 +114,7 @@ chaos: setup  ## harm real processes on a real database, judge, write bench/resu
 	SEED=$(SEED) SHORT=$(SHORT) $(BIN)/python -m tests.chaos $(ROWS)
 	$(if $(ROWS),,$(PYTEST) tests/chaos/kafka_long.py)
 	$(if $(ROWS),,$(PYTEST) -s tests/chaos/cassandra_long.py)
+	$(if $(ROWS),,RUNS=100000 $(PYTEST) -s tests/integration/test_cassandra_worn.py)
 	$(if $(ROWS),,LONG=1 HOSTILE=all $(PYTEST) tests/integration/test_long_output.py tests/integration/test_hostile_values.py)
 
 mutants: setup  ## take each guard out, one at a time, and show which test misses it (ONLY="part of a name"); minutes

@@ -21,6 +21,7 @@ from bench.harness import SQL, Rig
 from bench.usage import Reading, read
 from bench.work import jobs, store
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.store import NewJob, Ready, Store
 from tickwise.roles.shared.hint_publisher import HintPublisher
 
@@ -62,6 +63,8 @@ class Stream:
     hint_publisher: HintPublisher | None = None
     """Executors are told of what was handed in by a broker."""
     namespace: str = DEFAULT_NAMESPACE
+    beside: int = 1
+    """Streams that flow at the same time, this one too: all together have as much under way as one has alone."""
     sent: int = 0
     flowing: bool = True
     feeding: int = 0
@@ -109,8 +112,9 @@ class Stream:
             self.tell(batch)
             self.sent += BATCH
             self._batches.append([job.run_id for job in batch[::SAMPLED] if job.run_id is not None])
-            if len(self._batches) % LOOK_EVERY == 0 and len(self._batches) > BEHIND:
-                await self._until_over(looking, self._batches[-BEHIND])
+            behind = BEHIND // self.beside
+            if len(self._batches) % (LOOK_EVERY // self.beside) == 0 and len(self._batches) > behind:
+                await self._until_over(looking, self._batches[-behind])
         await looking.close()
         self.feeding -= 1
 
@@ -143,16 +147,19 @@ async def flowing(
     warm_seconds: float = 2.0,
     through: Through | None = None,
     settings: Mapping[str, object] | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> AsyncIterator[Stream]:
     """An empty store, one scheduler, one executor, and a stream that has flowed for a while: measure from here on.
 
     `through` a broker: executors are told by it what to claim, and with its `recorder` how it ended goes back by it.
-    `settings` of the roles, beside their defaults.
+    `settings` of the roles, beside their defaults. `namespace`: made if it is not the default one.
     """
     await rig.reset()
     given = {**({} if through is None else through.settings), **(settings or {})}
     async with contextlib.AsyncExitStack() as stack:
         opened = await stack.enter_async_context(store(rig))
+        if namespace != DEFAULT_NAMESPACE:
+            await opened.namespaces.add(NewNamespace(name=namespace, display_name=namespace, created_by="bench"))
         roles = ["scheduler", "executor", *(["recorder"] if through is not None and through.recorder else [])]
         running = {role: await stack.enter_async_context(rig.role(role, **given)) for role in roles}
         await rig.until_executors(1)
@@ -160,9 +167,10 @@ async def flowing(
         stack.push_async_callback(connection.close)
         pids = {role: process.pid for role, process in running.items()}
         pids |= {} if through is None else through.pids
-        stream = Stream(rig, connection, pids, rate, None if through is None else through.hint_publisher)
+        hint_publisher = None if through is None else through.hint_publisher
+        stream = Stream(rig, connection, pids, rate, hint_publisher, namespace)
         # The start of the worker process is not what is measured: one batch goes ahead.
-        first = jobs(rig, BATCH)
+        first = jobs(rig, BATCH, namespace=namespace)
         await opened.jobs.add(first)
         stream.tell(first)
         await rig.until_ended(BATCH, 30)

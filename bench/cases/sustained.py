@@ -6,12 +6,13 @@ from bench import raw
 from bench.figures import slowest_share
 from bench.harness import Case, Check, Rig, Round
 from bench.stream import flowing
+from tickwise.domain.model import DEFAULT_NAMESPACE
 
 
-async def sustained(rig: Rig) -> Round:
+async def sustained(rig: Rig, namespace: str = DEFAULT_NAMESPACE) -> Round:
     """Batches of 500 submitted while they run, the backlog bounded at 20k. The value is what ended durably a second."""
     seconds = 60.0 if rig.full else 20.0
-    async with flowing(rig) as stream:
+    async with flowing(rig, namespace=namespace) as stream:
         used = await stream.usage()
         before, begin = await stream.ended()
         await rig.clock.sleep(seconds)

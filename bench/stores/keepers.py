@@ -1,4 +1,4 @@
-"""K2: a stream of immediate jobs on Cassandra, through `tickwise keeper`, and takeovers of its shard.
+"""A stream of immediate jobs on Cassandra, through `tickwise keeper`, and takeovers of its shard; the parts of case K2.
 
     python -m bench.stores.keepers [--seconds N] [--live N] [--nodes 1|3]
 
@@ -20,10 +20,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from bench.cases.immediate import paced
 from bench.figures import percentile
@@ -31,12 +32,13 @@ from bench.harness import Rig
 from bench.ports import free_port, until_open
 from bench.usage import cpu_seconds, resident_megabytes
 from bench.work import jobs
-from tests.services.cassandra import cluster
+from tests.services.cassandra import JVM, cluster
 from tests.services.redis import Redis
 from tests.support.cassandras import keyspace
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import read_address
-from tickwise.adapters.store.cassandra.client import CassandraStore
+from tickwise.adapters.store.cassandra.client import CassandraStore, KeyspaceSession
+from tickwise.adapters.store.keeper.shards import ALONE
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.store import RunQuery, Store
 from tickwise.wiring.cassandra.keyspace import cassandra_store
@@ -47,7 +49,8 @@ BATCH: Final = 500
 CLIENTS: Final = 4
 BACKLOG: Final = 10_000
 """Runs under way at most."""
-WARM_SECONDS: Final = 5.0
+WARM_SECONDS: Final = 15.0
+"""The node compiles its code meanwhile."""
 STARTS_A_SECOND: Final = 50
 STARTS_SECONDS: Final = 4.0
 PAUSE_SECONDS: Final = 0.2
@@ -65,8 +68,21 @@ async def drained(store: Store) -> None:
         await CLOCK.sleep(PAUSE_SECONDS)
 
 
-async def stream(rig: Rig, store: Store, pids: dict[str, list[int]], seconds: float) -> str:
-    """Runs a second over so many seconds, and the processor time a run."""
+class Streamed(NamedTuple):
+    """A stream of immediate jobs."""
+
+    rate: float
+    """Runs a second from submit to end."""
+    cost: dict[str, float]
+    """Microseconds of the processor for each run, by process."""
+    sent: int
+    """Jobs, those before and after the measured time included."""
+
+
+async def stream(
+    rig: Rig, store: Store, pids: dict[str, list[int]], seconds: float, warm_seconds: float = WARM_SECONDS
+) -> Streamed:
+    """So many seconds of it, after it has flowed for a while. All has ended afterwards."""
     sent, left, flows = 0, 0, True
 
     async def look() -> None:
@@ -85,7 +101,7 @@ async def stream(rig: Rig, store: Store, pids: dict[str, list[int]], seconds: fl
                 await CLOCK.sleep(PAUSE_SECONDS)
 
     feeding = [asyncio.create_task(each) for each in (look(), *(feed() for _ in range(CLIENTS)))]
-    await CLOCK.sleep(WARM_SECONDS)
+    await CLOCK.sleep(warm_seconds)
 
     async def reading() -> tuple[int, float, dict[str, float]]:
         ended = sent - await unfinished(store)
@@ -100,29 +116,21 @@ async def stream(rig: Rig, store: Store, pids: dict[str, list[int]], seconds: fl
     await drained(store)
     ended = after[0] - before[0]
     cost = {name: 1e6 * (after[2][name] - before[2][name]) / ended for name in after[2]}
-    return (
-        f"{ended / (after[1] - before[1]):,.0f} runs/s from submit to end; CPU a run: "
-        f"{', '.join(f'{name} {each:.0f} us' for name, each in cost.items())}; keeper "
-        f"{resident_megabytes(pids['keeper'][0]):.0f} MB after {sent:,} runs"
-    )
+    return Streamed(ended / (after[1] - before[1]), cost, sent)
 
 
-async def starts(rig: Rig, store: Store) -> str:
-    """From before the request to the API to the start."""
+async def starts(rig: Rig, store: Store) -> list[float]:
+    """From before the request to the API to the start, in ms and ascending."""
     port = free_port()
     async with rig.role("api", "--port", str(port)):
         await until_open(port)
         sent = await paced(port, rate=STARTS_A_SECOND, seconds=STARTS_SECONDS)
         await drained(store)
     found = await store.searches.runs(RunQuery(namespace="default", limit=len(sent)))
-    taken = [
+    return sorted(
         1e3 * (row.started_at - sent[str(row.job_id)])
         for row in found
         if row.started_at is not None and str(row.job_id) in sent
-    ]
-    return (
-        f"request to start, {len(taken)} jobs: p50 {percentile(sorted(taken), 0.5):.1f} ms, "
-        f"p99 {percentile(sorted(taken), 0.99):.1f} ms"
     )
 
 
@@ -165,45 +173,77 @@ async def takeovers(rig: Rig, store: CassandraStore, keepers: Keepers, live: int
         yield f"owner {what}, {live:,} live runs: {seconds:.2f} s to the next answer"
 
 
-async def measure(nodes: int, seconds: float, live: int) -> None:
-    """All of it."""
+class Installation(NamedTuple):
+    """Nodes, a keeper, a scheduler and an executor."""
+
+    rig: SignalledRig
+    keepers: Keepers
+    store: Store
+    """As roles have it."""
+    pids: dict[str, list[int]]
+    url: str
+
+
+@contextlib.asynccontextmanager
+async def installation(nodes: int, **settings: object) -> AsyncIterator[Installation]:
+    """On nodes that compile their code as in use, for a while. `settings`: of all roles."""
     async with AsyncExitStack() as stack:
-        running = await stack.enter_async_context(cluster(nodes))
+        running = await stack.enter_async_context(cluster(nodes, jvm=JVM))
         redis = await stack.enter_async_context(Redis())
         hosts = ",".join(node.address for node in running)
         url = await stack.enter_async_context(keyspace(f"cassandra://{hosts}"))
         folder = Path(os.environ.get("KEPT") or stack.enter_context(tempfile.TemporaryDirectory()))
         rig = SignalledRig(url, folder, full=False)
-        rig.signals_url = redis.url
+        rig.settings = {"signals_url": redis.url, **settings}
         keepers = Keepers(rig, stack)
         await keepers.one_more()
-        store = CassandraStore(read_address(url), CLOCK, patience_seconds=60.0)
-        stack.push_async_callback(store.close)
-        await StartupWait(asyncio.Event()).until("store", store.open)
         opened = cassandra_store(url, CLOCK)
-        await opened.open()
+        await StartupWait(asyncio.Event()).until("store", opened.open)
         stack.push_async_callback(opened.close)
         roles = [await stack.enter_async_context(rig.role(name)) for name in ("scheduler", "executor")]
         pids = {"keeper": [keepers.processes[0].pid], "node": [node.pid for node in running]}
         pids |= {name: [role.pid] for name, role in zip(("scheduler", "executor"), roles, strict=True)}
         while not (await opened.upkeep.stats()).executors:
             await CLOCK.sleep(PAUSE_SECONDS)
+        yield Installation(rig, keepers, opened, pids, url)
+
+
+async def measure(nodes: int, seconds: float, live: int) -> None:
+    """All of it."""
+    async with installation(nodes) as here:
         print(f"{nodes} node{'s'[: nodes - 1]}, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        print(await stream(rig, opened, pids, seconds), flush=True)
-        print(await starts(rig, opened), flush=True)
-        async for line in takeovers(rig, store, keepers, live):
-            print(line, flush=True)
+        done = await stream(here.rig, here.store, here.pids, seconds)
+        print(
+            f"{done.rate:,.0f} runs/s from submit to end; CPU a run: "
+            f"{', '.join(f'{name} {each:.0f} us' for name, each in done.cost.items())}; keeper "
+            f"{resident_megabytes(here.pids['keeper'][0]):.0f} MB after {done.sent:,} runs",
+            flush=True,
+        )
+        taken = await starts(here.rig, here.store)
+        print(
+            f"request to start, {len(taken)} jobs: p50 {percentile(taken, 0.5):.1f} ms, "
+            f"p99 {percentile(taken, 0.99):.1f} ms",
+            flush=True,
+        )
+        session = KeyspaceSession(read_address(here.url), CLOCK)
+        store = CassandraStore(session, shard=ALONE, patience_seconds=60.0)
+        await StartupWait(asyncio.Event()).until("store", store.open)
+        try:
+            async for line in takeovers(here.rig, store, here.keepers, live):
+                print(line, flush=True)
+        finally:
+            await store.close()
+            await session.close()
 
 
 class SignalledRig(Rig):
-    """Roles that call each other through a Redis."""
+    """Roles that call each other through a Redis. `settings`: of all roles."""
 
-    signals_url = ""
+    settings: Mapping[str, object] = MappingProxyType({})
 
     def environment(self, **settings: object) -> dict[str, str]:
         """See `Rig`."""
-        told = {"TICKWISE_SIGNALS_URL": self.signals_url, "TICKWISE_LOG_LEVEL": "info"}
-        return super().environment(**settings) | told
+        return super().environment(**{"log_level": "info", **self.settings, **settings})
 
 
 def main() -> None:

@@ -37,9 +37,9 @@ class GaveUp(AssertionError):
 class Clients:
     """All requests of one scene."""
 
-    def __init__(self, urls: Sequence[str], witness_wall: float) -> None:
+    def __init__(self, urls: Sequence[str], witness_wall: float, *, namespace: str | None = None) -> None:
         """`urls`: of the API roles, asked in turn; may be changed while clients work. `witness_wall`: Unix seconds
-        minus monotonic ones."""
+        minus monotonic ones. `namespace`: of all requests, if it is not the default one."""
         self.urls = list(urls)
         self.operations: list[Operation] = []
         self.statuses: Counter[int] = Counter()
@@ -47,6 +47,8 @@ class Clients:
         self._wall = witness_wall
         self._next = 0
         self._client = api_client()
+        if namespace is not None:
+            self._client.headers["Tickwise-Namespace"] = namespace
 
     async def close(self) -> None:
         """No more requests."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from tests.chaos.scene import Scene
-from tests.chaos.server import SQL
 from tickwise.domain.history.checker import Edge, Execution, Fault, History, LeaseEnd, Run, RunChange, Target
 from tickwise.domain.lifecycle import STATES, RunState
 
@@ -40,19 +39,15 @@ class Knowledge:
 async def history_of(scene: Scene, knowledge: Knowledge, *, stalls: bool) -> History:
     """All of it, read after the calm. `stalls`: an executor that nobody harmed may have been given up all the same, for
     the machine did not let it speak for a whole lease; that is then a fault like others."""
-    async with scene.session() as connection:
-        moves = await connection.fetch(SQL["moves"])
-        records = await connection.fetch(SQL["records"])
-        executors = await connection.fetch(SQL["executors"])
-        freed = dict(await connection.fetch(SQL["freed"]))
-        given_back = await connection.fetch(SQL["given_back"])
+    seen = await scene.seen()
+    executors = seen.executors
     return History(
-        runs=[_run(row, knowledge) for row in records],
-        journal=_changes(moves),
+        runs=[_run(row, knowledge) for row in seen.records],
+        journal=_changes(seen.moves),
         operations=scene.clients.operations,
-        executions=_executions(scene, knowledge, moves),
+        executions=_executions(scene, knowledge, seen.moves),
         targets=knowledge.targets,
-        faults=faults_of(scene, executors, freed, given_back, stalls=stalls),
+        faults=faults_of(scene, executors, seen.freed, seen.given_back, stalls=stalls),
         lease_ends=[LeaseEnd(row["executor"], row["lease"]) for row in executors] if knowledge.watch_leases else (),
         limits=knowledge.limits,
         edges=knowledge.edges,
@@ -126,7 +121,7 @@ def _state(code: int) -> RunState | None:
 
 
 def faults_of(
-    scene: Scene, executors: Sequence[Any], freed: dict[int, int], given_back: Sequence[Any], *, stalls: bool
+    scene: Scene, executors: Sequence[Any], freed: Mapping[int, int], given_back: Sequence[Any], *, stalls: bool
 ) -> list[Fault]:
     """What was done, each fault on an executor with what it lost by it: as many attempts as the store had to take from
     it, or as it gave back itself, for its lease was over. What one lost that nobody harmed is a stall of the machine,

@@ -19,7 +19,7 @@ from bench.record import commit
 from tests.chaos import evidence
 from tests.chaos.evidence import Knowledge
 from tests.chaos.scene import DEFAULT, QUICK, ROOT, Pace, Scene, cores, scene
-from tests.chaos.server import SQL, Server
+from tests.chaos.server import Backing, Server
 from tickwise.domain.history.checker import HistoryVerdict, Status, judge
 
 RESULTS: Final = ROOT / "bench" / "results"
@@ -52,7 +52,10 @@ class Row:
     short: Size
     long: Size
     pace: Pace = QUICK
-    server: Callable[[], Server] = Server
+    server: Callable[[], Backing] = Server
+    stage: type[Scene] = Scene
+    long_server: Callable[[], Backing] | None = None
+    """The servers of the long form, if those are more."""
     longest_seconds: float = 0.0
     """How long its longest job takes: what has to run again takes that once more."""
     own_recovery: bool = False
@@ -121,7 +124,8 @@ class Result:
 async def run_row(row: Row, size: Size, *, seed: int, strict: bool, histories: Path | None = None) -> Result:
     """Play it and judge it. `strict`: seconds count too, as on a machine that does nothing else."""
     begun = time.monotonic()
-    async with scene(pace=row.pace, seed=seed, server=row.server()) as stage:
+    server = row.long_server if strict and row.long_server is not None else row.server
+    async with scene(pace=row.pace, seed=seed, backing=server(), kind=row.stage) as stage:
         try:
             knowledge = await row.play(stage, size)
         except (AssertionError, ExceptionGroup) as failure:
@@ -131,8 +135,7 @@ async def run_row(row: Row, size: Size, *, seed: int, strict: bool, histories: P
         history = await evidence.history_of(stage, knowledge, stalls=not strict and row.pace.lease < DEFAULT.lease)
         if knowledge.must_hit and not any(fault.in_flight for fault in history.faults or ()):
             stage.complain("no executor lost anything by these faults, so they have shown nothing")
-        async with stage.session() as connection:
-            machine = dict(await connection.fetchrow(SQL["machine"]))
+        machine = await stage.machine()
         if strict:
             _check_recovery(row, stage)
         if histories is not None:

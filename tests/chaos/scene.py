@@ -27,7 +27,7 @@ import psutil
 from tests.chaos.clients import Clients
 from tests.chaos.looks import LOST, Looks
 from tests.chaos.proxy import Proxy
-from tests.chaos.server import SQL, Server
+from tests.chaos.server import SQL, Backing, Server
 from tests.chaos.witness import Witness
 from tests.integration.processes.fleet import Fleet, Role
 from tests.services.server import Server as ServiceServer
@@ -90,11 +90,22 @@ class Player:
         return f"{socket.gethostname()}:{self.role.pid}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """The store's own witnesses, after the calm: rows with the columns of the statements of these names in `sql/`."""
+
+    moves: Sequence[Any]
+    records: Sequence[Any]
+    executors: Sequence[Any]
+    freed: Mapping[int, int]
+    given_back: Sequence[Any]
+
+
 class Scene:
     """See the module. Rows use it through `scene()`."""
 
-    def __init__(self, server: Server, folder: Path, *, pace: Pace, seed: int) -> None:
-        self.server = server
+    def __init__(self, backing: Backing, folder: Path, *, pace: Pace, seed: int) -> None:
+        self.backing = backing
         self.sql = SQL
         self.folder = folder
         self.pace = pace
@@ -102,7 +113,7 @@ class Scene:
         self.witness = Witness(folder / "witness")
         self.clients = Clients([], self.witness.wall(0.0))
         self.fleet = Fleet(
-            server.roles_url,
+            backing.roles_url,
             folder,
             TICKWISE_FUNCTION_MODULES=TASKS,
             TICKWISE_PASS_ENVIRONMENT="CHAOS_WITNESS",
@@ -121,12 +132,18 @@ class Scene:
         self.complaints: list[str] = []
         """What the row found wrong that is no matter of the history."""
         self.last_fault = time.monotonic()
-        self._looks = Looks(server)
+        self._looks = Looks(backing) if isinstance(backing, Server) else None
         self.program: Sequence[str] = ()
         """What roles are started as, if not as the product's own program: see `tests.chaos.lossy`."""
         self._beside = contextlib.AsyncExitStack()
         self._proxies: list[Proxy] = []
         self._settings: dict[str, dict[str, str]] = {}
+
+    @property
+    def server(self) -> Server:
+        """The database, of a scene that has one PostgreSQL to harm."""
+        assert isinstance(self.backing, Server)
+        return self.backing
 
     # ------------------------------------------------------------------ the cast
 
@@ -257,13 +274,32 @@ class Scene:
     async def ask(self, name: str, *arguments: Any) -> Any:
         """One value by a statement of `sql/`, as soon as the database answers."""
 
+        looks = self._looks
+        assert looks is not None
+
         async def look() -> tuple[Any] | None:
             try:
-                return (await self._looks.value(SQL[name], *arguments),)
+                return (await looks.value(SQL[name], *arguments),)
             except LOST:
                 return None
 
         return (await eventually(look, within_seconds=60, what=f"the database answers {name}"))[0]
+
+    async def seen(self) -> Seen:
+        """The journal and the records, for the judge."""
+        async with self.session() as connection:
+            return Seen(
+                moves=await connection.fetch(SQL["moves"]),
+                records=await connection.fetch(SQL["records"]),
+                executors=await connection.fetch(SQL["executors"]),
+                freed=dict(await connection.fetch(SQL["freed"])),
+                given_back=await connection.fetch(SQL["given_back"]),
+            )
+
+    async def machine(self) -> dict[str, Any]:
+        """The servers, for a result that somebody else may want to repeat."""
+        async with self.session() as connection:
+            return dict(await connection.fetchrow(SQL["machine"]))
 
     async def ended(self, count: int, within_seconds: float = 100.0, *, of: str = "ended") -> None:
         """Wait until so many runs have ended, of those that the statement `of` counts."""
@@ -340,32 +376,35 @@ class Scene:
 
     async def close(self) -> None:
         """End all of it."""
-        self.server.thaw()
+        self.backing.thaw()
         # In a thread: proxies still carry what the roles have to say.
         await asyncio.to_thread(self.fleet.stop)
         for proxy in self._proxies:
             await proxy.stop()
         await self.clients.close()
-        await self._looks.close()
+        if self._looks is not None:
+            await self._looks.close()
         await self._beside.aclose()
 
 
 @asynccontextmanager
-async def scene(*, pace: Pace, seed: int, server: Server | None = None) -> AsyncIterator[Scene]:
+async def scene(
+    *, pace: Pace, seed: int, backing: Backing | None = None, kind: type[Scene] = Scene
+) -> AsyncIterator[Scene]:
     """A stage with nobody on it."""
-    server = server or Server()
+    backing = backing or Server()
     folder = Path(tempfile.mkdtemp(prefix="tickwise-scene-"))
     # Tasks may run as somebody else.
     folder.chmod(0o755)
     try:
-        await server.prepare()
-        made = Scene(server, folder, pace=pace, seed=seed)
+        await backing.prepare()
+        made = kind(backing, folder, pace=pace, seed=seed)
         try:
             yield made
         finally:
             await made.close()
     finally:
-        await server.stop()
+        await backing.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -374,4 +413,4 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-__all__ = ["CLOCK", "DEFAULT", "PATIENT", "QUICK", "ROOT", "Pace", "Player", "Scene", "cores", "scene"]
+__all__ = ["CLOCK", "DEFAULT", "PATIENT", "QUICK", "ROOT", "Pace", "Player", "Scene", "Seen", "cores", "scene"]

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,29 @@ SQL = {file.stem: file.read_text() for file in (Path(__file__).parent / "sql").g
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_connections": "120"}
 
 
-class Server:
-    """Start it, harm it, start it again. `stop` leaves nothing behind."""
+class Backing(ABC):
+    """The store's servers of one scene. `stop` leaves nothing behind."""
+
+    @property
+    @abstractmethod
+    def roles_url(self) -> str:
+        """The address that roles are told."""
+
+    @abstractmethod
+    async def prepare(self) -> None:
+        """The first start, with the product's schema."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End it and remove its data."""
+
+    @abstractmethod
+    def thaw(self) -> None:
+        """Let go on what was frozen."""
+
+
+class Server(Backing):
+    """Start it, harm it, start it again."""
 
     def __init__(self, *, folder: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
         """`folder`: where its data lies, for a disk of one's own; else a temporary one."""

@@ -1,7 +1,8 @@
 """The store over a log in a folder keeps every promise of the store's port, and its log every effect.
 
 Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log
-gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give.
+gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give. No ended run
+is in memory: each is moved to the file of ended runs as it ends.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from tests.conformance import test_memory as plain
 from tests.support.effects import WatchedStore
 from tests.support.walks import WALKS_SECONDS, walked_seeds
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, Store
@@ -28,9 +30,10 @@ class Backend(plain.Backend):
     @pytest.fixture
     async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:
         self.virtual_clock = clock
-        store = WatchedStore(tmp_path / "store", clock)
+        store = WatchedStore(tmp_path / "store", clock, make_ended=lambda: SpilledRuns(tmp_path / "store", 0))
         await store.open()
         yield store
+        assert not store.memory.state.ended.in_memory
         await store.check_log()
         await store.close()
 

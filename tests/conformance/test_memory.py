@@ -116,6 +116,7 @@ from tickwise.testing.contracts.store.people.saved_views import SavedViewsContra
 from tickwise.testing.contracts.store.people.sessions import SessionsContract
 from tickwise.testing.contracts.store.people.users import UsersContract
 from tickwise.testing.contracts.store.secrets.secrets import SecretsContract
+from tickwise.testing.contracts.store.secrets.uses import SecretUsesContract
 from tickwise.testing.contracts.store.timed_stops import TimedStopsContract
 from tickwise.testing.contracts.store.walks.feed import FeedContract
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
@@ -521,6 +522,10 @@ class TestFairNotices(Backend, FairNoticesContract):
 
 class TestSettledNotices(Backend, SettledNoticesContract):
     """Notices that were tried."""
+
+
+class TestSecretUses(Backend, SecretUsesContract):
+    """Which jobs and stored tasks name a secret."""
 
 
 class TestSecrets(Backend, SecretsContract):

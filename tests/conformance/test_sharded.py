@@ -15,7 +15,6 @@ import pytest_asyncio
 
 from tests.conformance import test_memory
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
@@ -66,7 +65,7 @@ class Backend:
         if reason is not None:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
         self.parts = [MemoryStore(clock, shard=number) for number in (1, 2)]
-        shard_map = MemoryShardMap()
+        shard_map = self.parts[0].shard_map
         for part in self.parts:
             await part.open()
             await shard_map.add(part.upkeep.cluster_id)

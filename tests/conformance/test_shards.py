@@ -8,16 +8,17 @@ import pytest
 import pytest_asyncio
 
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
+from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
 from tickwise.ports.shards import ShardMap
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.shards import ShardMapContract
 
 
 class TestMemoryShardMap(ShardMapContract):
     @pytest.fixture
     def shard_map(self) -> ShardMap:
-        return MemoryShardMap()
+        return MemoryStore(VirtualClock()).shard_map
 
 
 class TestPostgresShardMap(ShardMapContract):

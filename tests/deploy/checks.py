@@ -75,7 +75,7 @@ TRIAL: Final[Mapping[str, Any]] = {
     },
 }
 CASSANDRA: Final[Mapping[str, Any]] = {
-    **PLAIN, "keeper": {"enabled": True}, "networkPolicy": EVERYTHING_ON["networkPolicy"],
+    **PLAIN, "keeper": {"enabled": True, "shards": 4}, "networkPolicy": EVERYTHING_ON["networkPolicy"],
 }  # fmt: skip
 REFUSED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "a setting that does not exist": ({**PLAIN, "settings": {"slotz": 3}}, "slotz"),
@@ -235,7 +235,7 @@ def _check_keepers(documents: list[dict[str, Any]]) -> None:
         assert ("keeper" in ports) == (name not in ("check-keeper", "check-migrations")), name
     (job,) = [_pod(each) for each in documents if each["kind"] == "Job"]
     assert job is not None
-    assert ["db", "upgrade"] == job["containers"][0]["args"]
+    assert ["db", "upgrade", "--shards=4"] == job["containers"][0]["args"]
 
 
 def _pod(document: dict[str, Any] | None) -> dict[str, Any] | None:

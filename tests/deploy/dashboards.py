@@ -408,7 +408,108 @@ STORE: Final = Dashboard(
         ),
     ],
 )
-DASHBOARDS: Final = (OVERVIEW, EXECUTORS, QUEUES, STORE)
+KEEPERS: Final = Dashboard(
+    "keepers",
+    "Tickwise: keepers on Cassandra",
+    [
+        _stat("Shards without an owner", "short", "count(max by (shard) (tickwise_keeper_owned) == 0) or vector(0)"),
+        _stat(
+            "Keepers that wait", "short", "sum(tickwise_keeper_owned == bool 0)", "0: nobody takes over from another."
+        ),
+        _stat("Commit, p99", "s", "tickwise:keeper_commit_seconds:p99_5m"),
+        _stat(
+            "Readable tables are behind by",
+            "s",
+            "max(tickwise_keeper_tables_behind_seconds >= 0)",
+            "About a second, as a rule.",
+        ),
+        _stat("Takeovers in a day", "short", "sum(increase(tickwise_keeper_takeover_seconds_count[1d]))"),
+        _stat("Commits in doubt in a day", "short", "sum(increase(tickwise_keeper_commits_in_doubt_total[1d]))"),
+        Panel("Commits", "s", _quantiles("tickwise_keeper_commit_seconds")),
+        Panel(
+            "Log of each shard a second",
+            "short",
+            [(_rate("tickwise_keeper_log_entries_total", "shard"), "entries: {{shard}}")],
+            meaning="Calls of one commit: the next picture.",
+        ),
+        Panel(
+            "Calls that one commit answers, mean",
+            "short",
+            [
+                (
+                    f"{_rate('tickwise_keeper_commit_calls_sum', 'shard')} "
+                    f"/ {_rate('tickwise_keeper_commit_calls_count', 'shard')}",
+                    "{{shard}}",
+                )
+            ],
+        ),
+        Panel("Bytes of the log a second", "bytes", [(_rate("tickwise_keeper_log_bytes_total", "shard"), "{{shard}}")]),
+        Panel(
+            "Position and epoch",
+            "short",
+            [
+                ("max by (shard) (tickwise_keeper_log_position >= 0)", "position: {{shard}}"),
+                ("max by (shard) (tickwise_keeper_epoch >= 0)", "epoch: {{shard}}"),
+            ],
+        ),
+        Panel(
+            "Takeovers, mean seconds",
+            "s",
+            [
+                (
+                    f"{_rate('tickwise_keeper_takeover_seconds_sum', 'shard')} "
+                    f"/ {_rate('tickwise_keeper_takeover_seconds_count', 'shard')}",
+                    "{{shard}}",
+                )
+            ],
+            meaning="Without the wait for the lease of the owner before.",
+        ),
+        Panel(
+            "Checkpoints, p99",
+            "s",
+            [
+                (
+                    "histogram_quantile(0.99, "
+                    "sum by (le, shard) (rate(tickwise_keeper_checkpoint_seconds_bucket[$__rate_interval])))",
+                    "{{shard}}",
+                )
+            ],
+        ),
+        Panel("Size of a checkpoint", "bytes", [("max by (shard) (tickwise_keeper_checkpoint_bytes)", "{{shard}}")]),
+        Panel(
+            "Rows and entries that are not in the tables",
+            "short",
+            [
+                ("max by (shard) (tickwise_keeper_tables_behind_rows >= 0)", "rows: {{shard}}"),
+                ("max by (shard) (tickwise_keeper_tables_behind_entries >= 0)", "entries: {{shard}}"),
+            ],
+        ),
+        Panel(
+            "Bytes of these entries",
+            "bytes",
+            [("max by (shard) (tickwise_keeper_tables_behind_bytes >= 0)", "{{shard}}")],
+            meaning="Commits wait above 64 MiB.",
+        ),
+        Panel(
+            "In the memory of the owner",
+            "short",
+            [
+                ("max by (shard) (tickwise_keeper_jobs >= 0)", "jobs: {{shard}}"),
+                ("max by (shard) (tickwise_keeper_active_runs >= 0)", "active runs: {{shard}}"),
+                ("max by (shard) (tickwise_keeper_ended_runs >= 0)", "ended runs: {{shard}}"),
+            ],
+        ),
+        Panel(
+            "Busiest calls",
+            "ops",
+            [("topk(5, sum by (method) (rate(tickwise_keeper_calls_total[$__rate_interval])))", "{{method}}")],
+        ),
+        Panel("Calls refused a second, by why", "ops", [(_rate("tickwise_keeper_refusals_total", "code"), "{{code}}")]),
+        Panel("Event loop is late, p99", "s", _slowest("tickwise_keeper_loop_lag_seconds", "instance")),
+        Panel("Connections of roles", "short", [("tickwise_keeper_connections > 0", "{{instance}}")]),
+    ],
+)
+DASHBOARDS: Final = (OVERVIEW, EXECUTORS, QUEUES, STORE, KEEPERS)
 
 
 def written(dashboard: Dashboard) -> str:

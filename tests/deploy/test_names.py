@@ -120,9 +120,9 @@ def of_the_migrations() -> list[str]:
     """The arguments of the chart's migrations, with every option that a value may bring."""
     text = (CHART / "templates" / "migrations.yaml").read_text(encoding="utf-8")
     (words,) = re.findall(r"\$command := list (.*) }}", text)
-    (form,) = re.findall(r'printf "(--.*?)" ', text)
+    form, shards = re.findall(r'printf "(--.*?)" ', text)
     assert '"executor" | ternary "executor" "service"' in text
-    return [*shlex.split(words), *(form % (kind, f"tickwise_{kind}") for kind in ("executor", "service"))]
+    return [*shlex.split(words), *(form % (kind, f"tickwise_{kind}") for kind in ("executor", "service")), shards % 4]
 
 
 @pytest.mark.parametrize("place", ["docs/how-to/deploy.md", "deploy/helm/tickwise/templates/NOTES.txt"])

@@ -376,6 +376,27 @@ async def test_an_owner_whose_process_has_ended_is_replaced_before_its_lease_end
         await dead.append(b"two")
 
 
+async def test_an_acquisition_that_is_given_up_leaves_no_owner(link: CassandraLink) -> None:
+    """It was carried out, and the keeper no longer waited when the answer came: nobody would renew it."""
+    shard, hang = next_shard(), asyncio.Event()
+
+    async def carried_out(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        await ask(*asked)
+        hang.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    log = meddled_log(Meddled(link, "shard_seize", carried_out, 1), shard, lease_seconds=300.0)
+    waiting = asyncio.ensure_future(log.acquire("given up", ""))
+    await hang.wait()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert "given up" == (await log.owner()).owner
+    await log.release()
+    assert "" == (await log.owner()).owner
+    await asyncio.wait_for(CassandraLog(link, shard).acquire("next", ""), 30.0)
+
+
 async def test_a_link_that_swallows_answers_loses_nothing(cassandra_server_url: str, cassandra_url: str) -> None:
     """Real time-outs of real updates: the requests arrive, and the answers go nowhere for a while."""
     proxy = Proxy(cassandra_server_url)

@@ -24,20 +24,29 @@ from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog
+from tickwise.adapters.store.cassandra.readable import rows
 from tickwise.adapters.store.cassandra.readable.listings import TableListings
 from tickwise.adapters.store.cassandra.readable.tables import IDS, TABLE_NAMES, rebuild_readable
 from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
 from tickwise.adapters.store.cassandra.schema import upgrade
+from tickwise.adapters.store.keeper.readable import projector
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
-from tickwise.adapters.store.keeper.readable.tables import RUNS, PartitionDrop, RowWrite, hour_of, run_part
+from tickwise.adapters.store.keeper.readable.tables import JOBS, RUNS, PartitionDrop, RowWrite, hour_of, run_part
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.audit import AuditAction, AuditEntry, CallerKind, Source
+from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.store import RunQuery
 from tickwise.testing.factories import Factory
 
 pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New runs wait for their end for a moment."""
+    monkeypatch.setattr(projector, "HELD_SECONDS", 0.1)
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -191,6 +200,36 @@ async def test_lost_tables_are_made_anew(cassandra_url: str, link: CassandraLink
     tables = await rows_in(link)
     assert len(keeper.store.memory.state.ended) == sum("ended_at" in row for row in tables["runs"].values())
     assert 1 == len(tables["audit"])
+
+
+async def test_rows_of_many_shapes_share_a_statement(
+    link: CassandraLink, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the sets of columns that have statements of their own: what is not set stays as it is."""
+    monkeypatch.setattr(rows, "SHAPES", 1)
+    tables = CassandraTables(link, keeper.shard)
+    key = ("shapes", 0, Factory(CLOCK.now(), seed="shapes").job().job_id)
+    shapes: tuple[dict[str, Any], ...] = (
+        {"name": "first"},
+        {"version": 7, "labels": {"a": "b"}},
+        {"requires": ["gpu"], "recurring": True},
+        {},
+    )
+    for position, columns in enumerate(shapes, start=1):
+        await tables.write([RowWrite(JOBS, key, position, columns)], None)
+    await tables.write([RowWrite(JOBS, key, 9, {"labels": None, "next_due_at": 1_800_000_000_123})], None)
+    expected = {"name": "first", "version": 7, "requires": ["gpu"], "recurring": True, "next_due_at": 1_800_000_000_123}
+    assert {key: expected} == {name: row for name, row in (await rows_in(link))["jobs"].items() if name == key}
+
+
+@pytest.mark.parametrize("wrong", [{"version": "seven"}, {"version": 1 << 40}, {"name": 7}])
+async def test_a_value_that_no_column_takes_is_a_fault_of_its_row(
+    link: CassandraLink, keeper: Keeper, wrong: dict[str, Any]
+) -> None:
+    """The projector leaves such a row out; it must not take it for a node that is away."""
+    key = ("wrong", 0, Factory(CLOCK.now(), seed="wrong").job().job_id)
+    with pytest.raises(Bug, match="jobs does not fit"):
+        await CassandraTables(link, keeper.shard).write([RowWrite(JOBS, key, 1, wrong)], None)
 
 
 async def test_several_machines_may_make_lost_tables_at_once(cassandra_server_url: str) -> None:

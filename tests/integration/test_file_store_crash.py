@@ -38,7 +38,7 @@ def named(said: Sequence[str], word: str) -> list[list[str]]:
 
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     """Four times on one folder: jobs are there, ended runs are ended under the token that ended them, none has two
-    ends, and each job has one run."""
+    ends, and each job has one run. The files of ended runs end with the processes."""
     chance, said = random.Random(SEED), list[str]()
     for _ in range(ROUNDS):
         said += killed_after(tmp_path, chance.randint(1, 800))
@@ -52,7 +52,8 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     assert ends == {run_id: state.ended[run_id].token for run_id in ends}
     assert {RunState.SUCCESS} == {each.row.state for each in state.ended.values()}
     assert set() == state.runs.keys() & state.ended.keys()
-    assert {1} == {len(job.runs) + len(job.ended) for job in state.jobs.values()}
+    assert {1} == {len(job.runs) + len(list(state.ended.newest(job.job_id))) for job in state.jobs.values()}
     assert len(state.ended) == len({each.token for each in state.ended.values()})
     assert any(tmp_path.glob("checkpoint-*.tw"))
+    assert [] == list(tmp_path.glob("*.spill"))
     await store.close()

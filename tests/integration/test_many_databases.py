@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ PLACES: Final = "SELECT shard, namespace FROM tickwise.shard_places WHERE namesp
 EXECUTORS: Final = "SELECT array_agg(executor) FROM tickwise.executors WHERE gone IS NULL"
 NAMESPACES: Final = "SELECT array_agg(DISTINCT namespace) FROM tickwise.history WHERE state = 5"
 TOKENS: Final = "SELECT array_agg(DISTINCT token & 63) FROM tickwise.history WHERE namespace LIKE 'team-%'"
+WALLED: Final = "quotas = jsonb_build_object('min_isolation', 'sandbox')::text"
 AWAY_SECONDS: Final = 60.0
 
 
@@ -139,6 +141,36 @@ async def test_doctor_looks_at_each_database(two: Two) -> None:
     assert "within 0.5 s of one another" in said["both"]
     assert "this installation has 2 databases" in said["one"]
     assert "the addresses 2 and 3 lead to one database" in said["twice"]
+
+
+async def test_doctor_finds_what_is_wrong_in_the_second_database(two: Two) -> None:
+    """Jobs whose isolation keeps them waiting, with the number of the database. One that cannot be opened is named, and
+    what is wrong elsewhere is still found."""
+    namespace = {"Tickwise-Namespace": two.names[2]}
+    body = {
+        "name": "below",
+        "schedule_type": "CRON",
+        "cron_expression": "0 0 1 1 *",
+        "task": {"kind": "shell", "command": "true"},
+    }
+    added = await two.client.post("/jobs", json=body, headers=namespace)
+    assert 201 == added.status_code, added.text
+    await ask(two.urls[1], f"UPDATE tickwise.namespaces SET {WALLED} WHERE name = '{two.names[2]}'")
+    elsewhere = f"{two.urls[1].rpartition('/')[0]}/no_such_database"
+    said = {}
+    for kind, given in {"both": two.urls, "with one that is away": [two.urls[0], elsewhere, two.urls[1]]}.items():
+        given_here = environment(
+            TICKWISE_DATABASE_URL=" ".join(given), TICKWISE_DATA_DIR=str(two.up.data_dir / "elsewhere")
+        )
+        ran = await asyncio.to_thread(run_command, ["doctor", "--json"], given_here)
+        said[kind] = {(each["name"], each["level"]): each["detail"] for each in json.loads(ran.out)}
+    waits = "1 below the min_isolation of their namespace, so their runs wait: {}/below ({})".format(
+        two.names[2], added.json()["job_id"]
+    )
+    assert f"database 2: {waits}" == said["both"]["isolation of jobs", "warning"]
+    assert ("shards", "ok") in said["both"]
+    assert f"database 3: {waits}" == said["with one that is away"]["isolation of jobs", "warning"]
+    assert ("database 2", "error") in said["with one that is away"]
 
 
 @pytest.mark.parametrize("kind", ["twice", "other words", "with content"])

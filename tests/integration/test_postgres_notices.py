@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -59,7 +60,15 @@ FILL = """
     ANALYZE;"""
 EMPTY = """
     TRUNCATE tickwise.channels, tickwise.channel_secrets, tickwise.notification_rules, tickwise.notices_watched,
-             tickwise.notices_events, tickwise.alerts, tickwise.notices, tickwise.runs, tickwise.timers"""
+             tickwise.notices_successes, tickwise.notices_events, tickwise.alerts, tickwise.notices, tickwise.runs,
+             tickwise.timers"""
+RULES = """
+    INSERT INTO tickwise.notification_rules (created_at, rule_id, namespace, name, created_by, channels, jobs, events,
+                                             enabled, body)
+    SELECT now(), gen_random_uuid(), 'default', 'r' || n, 'ada', '{}', ARRAY[gen_random_uuid()],
+           CASE WHEN n % 100 = 0 THEN '{success}' ELSE '{failure}' END::text[], true, '{}'
+    FROM generate_series(1, 20000) n;
+    ANALYZE tickwise.notification_rules, tickwise.notices_successes;"""
 PLANS: dict[str, tuple[list[Any], set[str]]] = {
     "notices_events_pending": ([100], {"notices_events_at"}),
     "notices_events_take": ([[NONE], [1]], {"notices_events_pkey"}),
@@ -108,9 +117,37 @@ async def test_a_look_goes_by_its_index(filled: asyncpg.Connection, name: str) -
     assert not scanned & LARGE
 
 
+async def test_a_success_is_noted_by_the_jobs_that_rules_about_successes_name(filled: asyncpg.Connection) -> None:
+    """Beside 20,000 other rules: the look of the trigger whether there is one, and its question of each job."""
+    text = (FOLDER / "0062_successes.sql").read_text()
+    [look] = re.findall(r"IF EXISTS \((SELECT FROM tickwise.notices_successes .*)\) THEN", text)
+    [ask] = re.findall(r"AND EXISTS \((SELECT FROM tickwise.notices_successes .*?) OFFSET 0\)", text)
+    ask = ask.replace("e.job_id", f"'{NONE}'::uuid").replace("e.namespace", "'default'")
+    async with rolled_back(filled):
+        await filled.execute(RULES)
+        assert 200 == await filled.fetchval("SELECT count(*) FROM tickwise.notices_successes")
+        plans = [
+            await filled.fetchval(f"EXPLAIN (FORMAT JSON) {asked}")
+            for asked in (look.replace("ANY(watched)", "ANY('{n1}')"), ask)
+        ]
+    used = [set(re.findall(r'"Index Name": "(\w+)"', plan)) for plan in plans]
+    assert [{"notices_successes_namespace"}, {"notices_successes_pkey"}] == used
+
+
+@asynccontextmanager
+async def rolled_back(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """A transaction that leaves nothing."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+
+
 def test_the_trigger_and_the_rules_agree() -> None:
     """On the alerts that a success closes, and on the skips that nobody chose."""
-    text = (FOLDER / "0024_notices_events.sql").read_text()
+    text = (FOLDER / "0062_successes.sql").read_text()
     for pattern, members in (
         (r"passes CONSTANT text\[\] := ARRAY\[(.*?)\]", PASSES),
         (r"e.reason IN \((.*?)\)", UNCHOSEN),

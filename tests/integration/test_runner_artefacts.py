@@ -16,6 +16,7 @@ from tickwise.adapters.runner.artefacts import MAX_ENTRIES
 from tickwise.adapters.runner.settings import ArtefactLimits
 from tickwise.control.runs.artefacts import artefact_download, artefacts_of, index_of
 from tickwise.control.runs.downloads import Download
+from tickwise.documents.log_origin import read_own
 from tickwise.domain.errors import Unavailable
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import assignment, log_of
@@ -72,6 +73,16 @@ async def test_a_line_of_output_without_its_end_gets_one(shop: Shop) -> None:
     """The note stands on a line of its own."""
     _, log = await ran(shop, "print('50 %', end=''); open('a', 'w').close()")
     assert log == "50 %\n[kept as artefacts: a (0 bytes)]\n"
+
+
+async def test_a_task_cannot_print_a_line_of_ours(shop: Shop) -> None:
+    """The same text twice: the place of the real one is on record beside the log."""
+    line = "[kept as artefacts: a (0 bytes)]"
+    given = shop.shell(f"echo '{line}'; : > a")
+    await shop.ending(given)
+    log = await log_of(shop.blobs, given)
+    assert f"{line}\n{line}\n" == log
+    assert ((len(line) + 1, len(log)),) == await read_own(shop.blobs, given.run_id, given.attempt)
 
 
 async def test_what_the_task_was_given_is_no_artefact_until_it_changes(shop: Shop) -> None:

@@ -287,6 +287,7 @@ class Drive:
         await self.ask("PUT", "/secrets/db", 201, {"value": "correct horse"})
         assert ["db"] == [each["name"] for each in await self.ask("GET", "/secrets")]
         assert 1 == (await self.ask("GET", "/secrets/db"))["version"]
+        assert [] == (await self.ask("GET", "/secrets/db/uses"))["jobs"]
         assert [] == (await self.ask("GET", "/secrets:keys"))["lost"]
         await self.ask("POST", "/secrets:rewrap", 200, {})
         await self.ask("DELETE", "/secrets/db")

@@ -7,7 +7,7 @@ import getpass
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import count
 
@@ -25,10 +25,12 @@ from tickwise.domain.errors import Conflict, Misconfigured, Unavailable
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.shards import NamespacePlace, ShardState
 from tickwise.testing.factories import Factory
+from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.installation.shards import (
     add_shards,
     move_namespace,
     move_status,
+    open_databases,
     set_shard_state,
     shard_findings,
 )
@@ -48,6 +50,12 @@ async def two(postgres_url: str, template: str) -> AsyncIterator[TwoDatabases]:
     """Two databases, in which each test has a namespace of its own."""
     async with two_databases(postgres_url, template) as both:
         yield both
+
+
+async def findings(two: TwoDatabases) -> Sequence[DoctorFinding]:
+    """Of `doctor`, about the shards."""
+    async with open_databases(two.urls) as databases:
+        return await shard_findings(databases)
 
 
 _numbers = count(1)
@@ -207,12 +215,12 @@ async def test_a_move_to_where_it_is_does_nothing(two: TwoDatabases, team: str) 
 
 async def test_doctor_tells_of_a_move_that_is_half_done(two: TwoDatabases, team: str, killed_at: Kill) -> None:
     """With the command that ends it, and the one that undoes it as long as it may be."""
-    assert [finding.level for finding in await shard_findings(two.urls)] == ["ok"]
+    assert [finding.level for finding in await findings(two)] == ["ok"]
     await killed_at(MoveStep.COPIED)
-    [finding] = await shard_findings(two.urls)
+    [finding] = await findings(two)
     assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("warning", True, True)
     await killed_at(MoveStep.LEFT)
-    [finding] = await shard_findings(two.urls)
+    [finding] = await findings(two)
     assert (finding.level, "--to 2" in finding.advice, "--to 1" in finding.advice) == ("error", True, False)
     await move_namespace(two.urls, team, 2, heard)
 
@@ -229,7 +237,7 @@ async def test_doctor_tells_of_an_old_shard_that_was_restored_from_before_the_mo
     await connection.execute("DELETE FROM tickwise.lanes WHERE namespace = $1", team)
     await make_rows(connection, team)
     await connection.close()
-    [finding] = await shard_findings(two.urls)
+    [finding] = await findings(two)
     assert (finding.level, "may run them twice" in finding.detail) == ("error", True)
     assert await two.content(2, team) == before
     await two.execute(1, "DELETE FROM tickwise.runs WHERE namespace = $1", team)
@@ -240,7 +248,7 @@ async def test_doctor_tells_of_a_new_shard_that_was_restored_from_before_the_mov
     """It has nothing of what was moved to it."""
     await move_namespace(two.urls, team, 2, heard)
     await two.execute(2, "DELETE FROM tickwise.shard_arrivals WHERE namespace = $1", team)
-    [finding] = await shard_findings(two.urls)
+    [finding] = await findings(two)
     assert (finding.level, "restored from a dump of before" in finding.detail) == ("error", True)
     await two.execute(1, "DELETE FROM tickwise.shard_departures WHERE namespace = $1", team)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -122,7 +123,27 @@ async def test_each_table_with_a_namespace_moves_or_says_why(two: TwoDatabases) 
     assert {row["relname"] for row in tables} - moved == {
         "lanes", "lanes_freed", "feed", "keys", "members", "custom_roles", "sessions", "device_sign_ins",
         "shard_places", "shard_departures", "shard_changes", "shard_departed_runs", "shard_arrivals",
+        "notices_successes",  # a trigger of rules writes it: see the next test
     }  # fmt: skip
+
+
+async def test_the_jobs_whose_successes_rules_ask_for_are_known_in_the_other_database(two: TwoDatabases) -> None:
+    """And in the old one no more."""
+    await fill(two)
+    job, rule = UUID(int=7), UUID(int=8)
+    first, second = [await asyncpg.connect(url) for url in two.urls]
+    await first.execute(
+        "INSERT INTO tickwise.notification_rules (created_at, rule_id, namespace, name, created_by, channels, jobs, "
+        "events, enabled, body) VALUES (now(), $1, $2, 'beat', 'ada', '{}', $3, '{success}', true, '{}')",
+        rule, TEAM, [job],
+    )  # fmt: skip
+    asked = "SELECT job_id, rule_id, namespace FROM tickwise.notices_successes WHERE namespace = $1"
+    assert [(job, rule, TEAM)] == [tuple(row) for row in await first.fetch(asked, TEAM)]
+    await two.move(TEAM, 1, 2)
+    assert [(job, rule, TEAM)] == [tuple(row) for row in await second.fetch(asked, TEAM)]
+    assert [] == await first.fetch(asked, TEAM)
+    await first.close()
+    await second.close()
 
 
 async def test_all_rows_of_the_namespace_move_and_no_others(two: TwoDatabases) -> None:

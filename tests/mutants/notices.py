@@ -154,7 +154,12 @@ NOTICES: Final = (
         "src/tickwise/roles/shared/record_spans.py",
         "    began = tracer.now()\n    yield\n",
         "    began = tracer.now()\n    try:\n        yield\n    except Exception:\n"
-        '        tracer.add(SpanRecord("record", SpanKind.INTERNAL, *traces.values(), 0, began, began, {}))\n'
+        "        for run_id, (trace_id, attempt, _, state) in traces.items():\n"
+        "            tracer.add_group(\n"
+        "                SpanGroup(\n"
+        "                    RecordShape(outcomes, state), 1, trace_id, (1, attempt), (began, began), (run_id,)\n"
+        "                )\n"
+        "            )\n"
         "        raise\n",
         ("tests/unit/roles/test_record_spans.py::test_a_write_that_was_in_vain_has_no_span",),
     ),

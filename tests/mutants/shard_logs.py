@@ -1,4 +1,4 @@
-"""Guards of the log of a shard in Cassandra: of its epochs, of doubts, of its lease and of its time."""
+"""Guards of the log of a shard in Cassandra (epochs, doubts, lease, time), and of its keeper."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ FAULTS: Final = "tests/integration/test_cassandra_faults.py::"
 SHARED: Final = "tests/conformance/test_cassandra_log.py::TestSharedLog::"
 LOG: Final = "tests/conformance/test_cassandra_log.py::TestEffectLog::"
 LOOKS: Final = "tests/unit/adapters/test_cassandra_looks.py::"
+KEEPER: Final = "src/tickwise/adapters/store/keeper/"
+STORES: Final = "tests/unit/adapters/keeper/test_keeper_store.py::"
 
 SHARD_LOGS: Final = (
     Mutant(
@@ -106,5 +108,26 @@ SHARD_LOGS: Final = (
         '"commitlog_sync": ("batch", ',
         '"commitlog_sync": ("periodic", ',
         (LOOKS + "test_one_node_with_an_unsafe_setting_is_an_error",),
+    ),
+    Mutant(
+        "a keeper answers after its log is durable",
+        KEEPER + "store.py",
+        "await asyncio.shield(group.done)",
+        "pass",
+        (STORES + "test_a_call_and_a_read_of_its_effect_wait_for_the_log",),
+    ),
+    Mutant(
+        "a lease that is over is tried with pauses",
+        KEEPER + "store.py",
+        "pause = RENEW_SECONDS",
+        "pause = 0.0",
+        (STORES + "test_a_lease_that_cannot_be_renewed_is_tried_with_pauses",),
+    ),
+    Mutant(
+        "a state that was thrown away leaves memory",
+        KEEPER + "store.py",
+        "before.forget()",
+        "pass",
+        (STORES + "test_states_that_were_thrown_away_leave_memory",),
     ),
 )

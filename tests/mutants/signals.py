@@ -38,7 +38,7 @@ SIGNALS: Final = (
     Mutant(
         "spans that wait for a collector are bounded",
         "src/tickwise/adapters/tracing/__init__.py",
-        "if self._closing or len(self._queue) >= QUEUE_MAX:",
+        "if self._closing or waiting > QUEUE_MAX:",
         "if self._closing:",
         ("tests/unit/adapters/test_tracing.py::test_a_collector_that_hangs_fills_a_bounded_queue_and_holds_up_nobody",),
     ),

@@ -68,7 +68,7 @@ ABOUT: Final[dict[str, str]] = {
             "snoozeAlert", "closeAlert", "reopenAlert",
             "createStatusPage", "listStatusPages", "getStatusPage", "changeStatusPage", "removeStatusPage",
             "listAnnouncements", "createAnnouncement", "updateAnnouncement", "removeAnnouncement",
-            "listSecrets", "putSecret", "getSecret", "deleteSecret", "getSecretKeys", "rewrapSecrets",
+            "listSecrets", "putSecret", "getSecret", "getSecretUses", "deleteSecret", "getSecretKeys", "rewrapSecrets",
             "storeTask", "listTasks", "getTask", "uploadScript", "listTaskVersions", "getTaskSource", "createKey",
             "createFederation", "listFederations", "getFederation", "removeFederation",
             "listKeys", "revokeKey", "createNamespace", "listNamespaces", "getNamespace", "changeNamespace",

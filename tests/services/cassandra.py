@@ -28,7 +28,9 @@ ARCHIVE: Final = "node.jsa"
 OPTIONS_FRAME: Final = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])
 """CQL's native protocol, version 4: an OPTIONS request of stream 0 without a body; the answer is SUPPORTED, 6."""
 SUPPORTED: Final = 6
-JVM: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable", "-XX:MaxDirectMemorySize=160m")
+JVM: Final = ("-Xshare:auto", "-Xlog:disable", "-XX:MaxDirectMemorySize=160m")
+QUICK_JVM: Final = (*JVM, "-XX:TieredStopAtLevel=1")
+"""Starts sooner; what runs for long costs more than twice the processor time."""
 
 
 class Cassandra(Server):
@@ -48,8 +50,9 @@ class Cassandra(Server):
         token: int = 0,
         settings: Mapping[str, str] | None = None,
         shifted: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = QUICK_JVM,
     ) -> None:
-        """`settings`: values for the names between @ signs in `cassandra.yaml`."""
+        """`settings`: values for the names between @ signs in `cassandra.yaml`. `jvm`: its options."""
         super().__init__(folder, port=port)
         self.host = host
         self.storage_port = storage_port or free_port()
@@ -58,6 +61,7 @@ class Cassandra(Server):
         self._seeds = [*seeds] or [host]
         self._token = token
         self._settings = settings or {}
+        self._jvm = jvm
         self.shifted = dict(shifted or {})
 
     @property
@@ -96,7 +100,7 @@ class Cassandra(Server):
         # In order: an archive holds for one class path.
         jars = ":".join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
         return [
-            program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *JVM, *shared,
+            program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *self._jvm, *shared,
             f"@{CONF / 'jvm.options'}",
             f"-Dcassandra.config=file://{conf}/cassandra.yaml", f"-Dcassandra.storagedir={data}",
             f"-Dcassandra.logdir={self.folder}", f"-Djava.io.tmpdir={conf}",
@@ -128,17 +132,21 @@ class Cassandra(Server):
 
 @contextlib.asynccontextmanager
 async def cluster(
-    count: int, settings: Mapping[str, str] | None = None, *, shifted: Sequence[Mapping[str, str]] = ()
+    count: int,
+    settings: Mapping[str, str] | None = None,
+    *,
+    shifted: Sequence[Mapping[str, str]] = (),
+    jvm: Sequence[str] = QUICK_JVM,
 ) -> AsyncIterator[list[Cassandra]]:
     """Start so many nodes on 127.0.0.1, 127.0.0.2, …, one after the other. `shifted`: of each node, as `Cassandra`
-    takes it."""
+    takes it. `jvm`: the options of each."""
     hosts = [f"127.0.0.{number + 1}" for number in range(count)]
     port, storage_port = free_port(), free_port()
     step = (1 << 64) // count
     nodes = [
         Cassandra(
             port=port, host=host, storage_port=storage_port, seeds=hosts, token=-(1 << 63) + 1 + number * step,
-            settings=settings, shifted=shifted[number] if shifted else None,
+            settings=settings, shifted=shifted[number] if shifted else None, jvm=jvm,
         )
         for number, host in enumerate(hosts)
     ]  # fmt: skip

@@ -45,6 +45,7 @@ MEANINGS = {
     "announcements_exhausted": "The status page has 100 announcements; remove some that are over.",
     "authorization_pending": "Nobody has approved the request of this terminal yet. Ask again after the interval.",
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
+    "secret_in_use": "Jobs or stored tasks name the secret; take it out of them, or remove it with `force`.",
     "calendar_in_use": "Jobs use the calendar; take it out of their `calendars` first.",
     "channel_changed": "Somebody else changed the channel first: read it again, then decide.",
     "channel_name_taken": "Another channel of the namespace has this name.",

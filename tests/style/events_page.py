@@ -159,6 +159,8 @@ MEANINGS = {
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
     "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
     "its running tasks, reports nothing of them, and joins again under a new number.",
+    "ended_runs_not_moved": "A store over a log could not move ended runs to its file, since the disk is full or the "
+    "folder cannot be written: see `detail`. They stay in memory, and it is tried again after some more.",
     "environment_built": "An executor built the environment of a script.",
     "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
     "is retried if that can help.",
@@ -265,6 +267,10 @@ MEANINGS = {
     "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
+    "shard_handed_over": "Another keeper has fewer shards and gets this one (`goal`): its clients pause for a moment.",
+    "shard_came_back": "The keeper `goal` did not take a shard that was handed to it, so this one has it again, and "
+    "gives that keeper nothing for 10 minutes. Look at its log.",
+    "keepers_not_seen": "A keeper cannot read who is alive and who owns which shard: all stays as it is meanwhile.",
     "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
     "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
     "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "

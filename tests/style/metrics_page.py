@@ -10,7 +10,7 @@ PLACE = "docs/reference/metrics.md"
 HEAD = """\
 # Metrics
 
-<!-- Written from src/tickwise/observability/metrics.py by `python -m tests.style.metrics_page`; a test compares. -->
+<!-- Written from src/tickwise/observability by `python -m tests.style.metrics_page`; a test compares. -->
 
 In the text format of Prometheus, at `/metrics`: of the API with a key that has `metrics:read` in all namespaces (`*`),
 for they count all of them; of every role on `health_port`, if one is set, without a key. The text is made once a second
@@ -38,6 +38,8 @@ jobs, runs and labels are no labels here, so the number of series does not grow 
 | processor and memory of tasks | `tickwise_task_cpu_seconds_total`, `tickwise_task_memory_peak_bytes`, by `kind` |
 | processor and memory of a process | `process_cpu_seconds_total`, `process_resident_memory_bytes` |
 | latency of store and broker | `tickwise_store_seconds`, `tickwise_broker_send_seconds`; lag: `tickwise_broker_lag` |
+| keepers: the owner of a shard, takeovers | `tickwise_keeper_owned`, `tickwise_keeper_takeover_seconds`, by `shard` |
+| keepers: log, readable tables | `tickwise_keeper_commit_seconds`; `tickwise_keeper_tables_behind_seconds` |
 
 Those of hosts are of the control group, if that has less than the host, and include the tasks. Those of a process begin
 with `process_`, as in every client of Prometheus. Those of tasks are counted when an attempt ends, of attempts that

@@ -15,6 +15,7 @@ from tests.style import source, tree
 from tests.style.numbers import nameless
 from tickwise.adapters.signals.postgres.link import statement as of_signals
 from tickwise.adapters.statements import Statements, parsed
+from tickwise.adapters.store.keeper.spilled import statement as of_keeper
 from tickwise.adapters.store.postgres.codes import COLUMNS, NUMBERS
 from tickwise.adapters.store.postgres.statements import statement as of_store
 from tickwise.domain.errors import Bug
@@ -24,7 +25,7 @@ MAX_FILES_OF_A_FOLDER: Final = 60
 MAX_LINES_OF_A_FILE: Final = 300
 MAX_LINES_BESIDE_OTHERS: Final = 25
 """A statement with more lines of SQL has a file of its own; one with fewer has not."""
-PACKAGES: Final = {"store": of_store, "signals": of_signals}
+PACKAGES: Final = {"store": of_store, "signals": of_signals, "keeper": of_keeper}
 NAMED_BY_CHECK: Final = frozenset(f"check_{check}" for check in Check)
 
 both = pytest.mark.parametrize("statements", PACKAGES.values(), ids=PACKAGES)

@@ -24,11 +24,11 @@ def next_shard() -> int:
 
 
 @contextlib.asynccontextmanager
-async def keyspace(server_url: str) -> AsyncIterator[str]:
+async def keyspace(server_url: str, shards: int = 1) -> AsyncIterator[str]:
     """The address of a fresh keyspace with its tables. It is dropped from a server that outlives the tests."""
     address = read_address(f"{server_url}/t{uuid.uuid4().hex[:12]}")
     url = f"{server_url}/{address.keyspace}"
-    await upgrade(address, CLOCK)
+    await upgrade(address, CLOCK, shards=shards)
     yield url
     if os.environ.get(GIVEN["cassandra"]):
         async with linked(address, answer_seconds=20.0) as link:

@@ -7,10 +7,12 @@ lays the call's images over those of before, rebuilds the state and compares. `W
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tests.support.readable import ProjectedRows
 from tickwise.adapters.store.keeper.file_log import FileLog
@@ -21,6 +23,7 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.state import State
 from tickwise.ports.clock import Clock
 from tickwise.ports.store.wrapping import Call, WrappedStore
@@ -40,6 +43,8 @@ def described(state: State) -> dict[str, Any]:
             content = getattr(content, name)
         codec = CODECS.get(table.value)
         rows = [(key, value if codec is None else codec.whole(value)) for key, value in content.items()]
+        if isinstance(content, EndedRuns):
+            rows.sort()  # where they are kept says nothing of their order
         found[table.path] = rows
     found |= {each.name: each.get(state) for each in VALUES}
     return found | _indexes(state)
@@ -57,7 +62,7 @@ def _indexes(state: State) -> dict[str, Any]:
         },
         "held": {number: list(each.held) for number, each in state.executors.items()},
         "runs of jobs": {job_id: list(job.runs) for job_id, job in state.jobs.items()},
-        "ended of jobs": {job_id: list(job.ended) for job_id, job in state.jobs.items()},
+        "ended of jobs": {job_id: [each.row.run_id for each in state.ended.newest(job_id)] for job_id in state.jobs},
         "slots": state.slots.contents(),
         "known_of": +state.known_of,
         "rules_of_kind": +state.rules_of_kind,
@@ -79,6 +84,8 @@ def _plain(value: Any) -> Any:
     """A value without the difference of lists and tuples, and of texts that no store can keep as they are."""
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
@@ -181,13 +188,13 @@ class WatchedStore(KeeperStore):
     CHECKPOINT_CALLS = 7
     """After so many calls a checkpoint is kept, once."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, *, make_ended: Callable[[], EndedRuns] = EndedRuns) -> None:
         self.folder = folder
         self.watched = True
         """False: no comparison any more, since the test damaged what no call can."""
         self._calls_made = self._left = 0
         self.watched_log = WatchedLog(folder, sync=lambda _file: None)
-        super().__init__(self.watched_log, clock)
+        super().__init__(self.watched_log, clock, make_ended=make_ended)
 
     async def _settled(self) -> None:
         before = self.position

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.shards import FIRST, ShardIdentity, shard_numbers
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import KeeperCertificate, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.clock import Clock
 
@@ -108,3 +112,59 @@ async def served_by(log: EffectLog, clock: Clock) -> AsyncIterator[ServedStore]:
             await client.close()
         await server.stop()
         await store.close()
+
+
+@dataclass
+class OpenShards:
+    """Several shards of one installation, and the routers over them that were made."""
+
+    stores: list[KeeperStore]
+    clock: Clock
+    server: KeeperServer | None = None
+    endpoint: str = ""
+    routers: list[ShardedStore] = field(default_factory=list)
+
+    async def router(self) -> ShardedStore:
+        """One more router, open; with a server it has connections of its own."""
+        parts: list[Any] = [*self.stores] if self.server is None else self._clients()
+        made = ShardedStore(parts, parts[0].shard_map, clock=self.clock)
+        self.routers.append(made)
+        await made.open()
+        return made
+
+    async def serve(self, stack: contextlib.AsyncExitStack) -> None:
+        """From now on routers ask them through the wire."""
+        self.server = KeeperServer(certificate(), KEY, CLOCK)
+        self.endpoint = str(await self.server.start("127.0.0.1"))
+        stack.push_async_callback(self.server.stop)
+        for number, store in enumerate(self.stores, FIRST):
+            self.server.serve(number, store)
+
+    def _clients(self) -> list[RemoteStore]:
+        async def find() -> str:
+            return self.endpoint
+
+        numbers = shard_numbers(len(self.stores))
+        return [RemoteStore(find, key=lambda: KEY, shard=number, clock=CLOCK) for number in numbers]
+
+
+@contextlib.asynccontextmanager
+async def open_shards(logs: Sequence[EffectLog], clock: Clock, *, by_wire: bool) -> AsyncIterator[OpenShards]:
+    """Shards over these logs, of a new installation."""
+    installation, count = str(uuid.uuid4()), len(logs)
+    stores = [
+        KeeperStore(log, clock, identity=ShardIdentity.of(number, installation, count))
+        for number, log in zip(shard_numbers(count), logs, strict=True)
+    ]
+    made = OpenShards(stores, clock)
+    async with contextlib.AsyncExitStack() as stack:
+        for store in stores:
+            await store.open()
+            stack.push_async_callback(store.close)
+        if by_wire:
+            await made.serve(stack)
+        try:
+            yield made
+        finally:
+            for router in made.routers:
+                await router.close()

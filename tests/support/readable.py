@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from tickwise.adapters.store.keeper.images import Reader
@@ -27,6 +28,7 @@ from tickwise.adapters.store.keeper.readable.tables import (
     RowWrite,
     TablesPlace,
 )
+from tickwise.adapters.store.keeper.readable.window import Change, ChangeWindow
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import TickwiseError
@@ -264,7 +266,7 @@ class ProjectedRows:
     def __init__(self, shard: int = 0) -> None:
         self.tables = ModelTables()
         self.position = 0
-        self._shadow, self._reader = Shadow(shard), Reader()
+        self._shadow, self._reader, self._window = Shadow(shard), Reader(), ChangeWindow()
         self._shadow.pending = PendingRows(0)
 
     async def begin(self, log: EffectLog, tenure: Tenure) -> None:
@@ -285,15 +287,26 @@ class ProjectedRows:
             self.take(entry.position, entry.body)
 
     def take(self, position: int, body: bytes) -> None:
-        """One more entry."""
+        """One more entry. What came with one of the last two is held back."""
         assert position == self.position + 1
-        self._shadow.take_entry(self._reader, self._reader.entry(body), position)
+        entry = self._reader.entry(body)
+        if self._window.is_apart(entry):
+            self._settle()
+            self._shadow.take_entry(self._reader, entry, position)
+        else:
+            self._window.add(self._reader, entry, position, position)
         self.position = position
         if position % self.EACH == 0:
-            self.write()
+            self.write(position - 2)
 
-    def write(self) -> None:
+    def _settle(self, came_before: float = math.inf) -> None:
+        changes: dict[str, dict[Any, Change]] = {}
+        for _ in chain(self._window.take(came_before, changes), self._shadow.take(changes, self._window.position)):
+            pass
+
+    def write(self, came_before: float = math.inf) -> None:
         """Write what is pending."""
+        self._settle(came_before)
         pending, self._shadow.pending = self._shadow.pending, PendingRows(0)
         assert pending is not None
         for rows, drop in pending.writes():

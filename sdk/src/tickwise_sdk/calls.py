@@ -1601,7 +1601,7 @@ class Calls(Frame):
         ).body
         return answer
 
-    def list_secrets(self, *, limit: int | None = None) -> Iterator[types.SecretView]:
+    def list_secrets(self, *, limit: int | None = None) -> Iterator[types.ListedSecretView]:
         """The secrets of the namespace by name, without their values."""
         return self.items("/secrets", query={"limit": limit})
 
@@ -1618,11 +1618,20 @@ class Calls(Frame):
         answer: types.SecretDetailView = self.request("GET", f"/secrets/{safe(name)}").body
         return answer
 
-    def delete_secret(self, name: str, *, if_match: str | None = None) -> types.SecretDetailView:
-        """Remove a secret with all of its versions. Tasks that name it fail at their next start."""
+    def delete_secret(
+        self, name: str, *, force: bool | None = None, if_match: str | None = None
+    ) -> types.SecretDetailView:
+        """Remove a secret with all of its versions. Tasks that name it fail at their next start, so one that jobs or
+        stored tasks name is removed with `force` alone (409, code `secret_in_use`)."""
         answer: types.SecretDetailView = self.request(
-            "DELETE", f"/secrets/{safe(name)}", headers=given({"If-Match": if_match})
+            "DELETE", f"/secrets/{safe(name)}", query={"force": force}, headers=given({"If-Match": if_match})
         ).body
+        return answer
+
+    def get_secret_uses(self, name: str) -> types.SecretUsesView:
+        """The jobs and stored tasks that name a secret. Names of those that the caller may see; the others are
+        counted."""
+        answer: types.SecretUsesView = self.request("GET", f"/secrets/{safe(name)}/uses").body
         return answer
 
     def get_secret_keys(self) -> types.SecretKeysView:

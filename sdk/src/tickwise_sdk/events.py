@@ -21,7 +21,7 @@ from tickwise_sdk.errors import ClientError, ProblemError, StreamEnded, Unreacha
 
 if TYPE_CHECKING:
     from tickwise_sdk.async_client import AsyncClient
-    from tickwise_sdk.client import Client
+    from tickwise_sdk.plain_client import PlainClient
 
 RUN: Final = "run"
 """A run came into a state: `run_id`, `job_id`, `namespace`, `status`, `attempt`, `time`, `change`."""
@@ -67,7 +67,7 @@ __all__ = [
 
 
 def follow(
-    client: Client,
+    client: PlainClient,
     *,
     job_id: str | Iterable[str] = (),
     run_id: str | Iterable[str] = (),
@@ -109,7 +109,7 @@ async def follow_async(
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-def follow_log(client: Client, run_id: str, *, last_event_id: str | None = None) -> Iterator[Event]:
+def follow_log(client: PlainClient, run_id: str, *, last_event_id: str | None = None) -> Iterator[Event]:
     """The lines that a run writes, each a `LOG`, and each `PROGRESS` of it, until it has ended: then an `END` with its
     `status`. Raises as `follow`."""
     yield from _reopened(client, f"/runs/{run_id}/logs/stream", {}, last_event_id)
@@ -188,7 +188,7 @@ class _Stream:
             self._away_since = now
 
 
-def _reopened(client: Client, path: str, query: Mapping[str, Any], last: str | None) -> Iterator[Event]:
+def _reopened(client: PlainClient, path: str, query: Mapping[str, Any], last: str | None) -> Iterator[Event]:
     """The events of one stream after the other, each from the last id of the one before."""
     stream = _Stream(last, client.patience_seconds)
     while True:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from tickwise_sdk.data_folder import data_folder
 from tickwise_sdk.errors import ClientError
 from tickwise_sdk.exchange import ServerTrust
 from tickwise_sdk.federated import TOKEN_FILE, FederatedKey, has_federated_token
@@ -38,7 +38,7 @@ def find_server(environ: Mapping[str, str] | None = None) -> ServerFound:
     environ = os.environ if environ is None else environ
     url, key = environ.get("TICKWISE_URL") or None, environ.get("TICKWISE_API_KEY") or None
     namespace, ca_file = environ.get("TICKWISE_NAMESPACE") or None, environ.get("TICKWISE_CA_FILE") or None
-    local = {} if url and key else _local(_data_folder(environ))
+    local = {} if url and key else _local(data_folder(environ))
     server_name, is_own = None, key is None
     if local and (url is None or url.rstrip("/") == str(local["url"]).rstrip("/")):
         # The key of the local server is for that one alone.
@@ -48,24 +48,12 @@ def find_server(environ: Mapping[str, str] | None = None) -> ServerFound:
     if url is None:
         raise ClientError(
             "there is no server to talk to: set TICKWISE_URL and TICKWISE_API_KEY, or start one on this machine with "
-            f"`tickwise up` (looked in {_data_folder(environ)})"
+            f"`tickwise up` (looked in {data_folder(environ)})"
         )
     trust = ServerTrust(ca_file, server_name)
     if has_federated_token(environ) and (key is None or (is_own and environ.get(TOKEN_FILE))):
         return ServerFound(url, FederatedKey(url, environ, trust=trust), namespace, trust)
     return ServerFound(url, key, namespace, trust)
-
-
-def _data_folder(environ: Mapping[str, str]) -> Path:
-    named = environ.get("TICKWISE_DATA_DIR")
-    if named:
-        return Path(named).expanduser()
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Path("/var/lib/tickwise")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "tickwise"
-    base = environ.get("XDG_DATA_HOME") or ""
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share") / "tickwise"
 
 
 def _local(folder: Path) -> dict[str, Any]:

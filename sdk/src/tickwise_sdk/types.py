@@ -73,6 +73,7 @@ class AlertView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     subject: str
     """The id of the job, the name of the executor or of the certificate."""
@@ -115,6 +116,7 @@ class AlertsDecisionBody(TypedDict, total=False):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     """Of this event."""
     until: str
@@ -1952,6 +1954,24 @@ class LinkView(TypedDict):
     link: str
 
 
+class ListedSecretView(TypedDict):
+    """A secret in a list."""
+
+    name: str
+    version: int
+    created_at: str
+    created_by: str
+    changed_at: str
+    """The time of its newest version."""
+    changed_by: str
+    sealed_under: str
+    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
+    readable: bool
+    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    jobs: int
+    """The jobs, recurring or on demand, that name it; 1,000 at most. `GET /secrets/{name}/uses` has them all."""
+
+
 class LogHitView(TypedDict):
     """A line with the text."""
 
@@ -1973,6 +1993,17 @@ class LogLineView(TypedDict):
     next_offset: int
     line: str
     """Without its end; of more than 64 kB: a part of it."""
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: Tickwise itself wrote it, and no task can make it say so."""
+
+
+class LogPartView(TypedDict):
+    """A part of a log that one of both wrote."""
+
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: such as the line that names the artefacts. A task can print such a line, but not with this origin."""
+    offset: int
+    text: str
 
 
 class LogSearchView(TypedDict):
@@ -2001,6 +2032,8 @@ class LogView(TypedDict):
     """Bytes of an attempt that is over which are not stored yet: they follow when the object store answers."""
     waiting_on: str | None
     """The executor on whose disk they are."""
+    parts: list[LogPartView]
+    """`text` by its origin, where a part of it is of Tickwise itself. Empty: all of it is the task's."""
 
 
 class LoggedOutView(TypedDict):
@@ -2184,6 +2217,7 @@ class NoticeLineView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     severity: Literal["critical", "info", "warning"]
     subject: str
@@ -2240,6 +2274,7 @@ class _NotificationRuleBodyRequired(TypedDict):
             "objective",
             "anomaly",
             "expiring",
+            "success",
         ]
     ]
     """The events that it is about."""
@@ -2253,7 +2288,8 @@ class NotificationRuleBody(_NotificationRuleBodyRequired, total=False):
     jobs: list[str]
     """These jobs, by id, key or name."""
     labels: dict[str, str]
-    """Jobs that have all of these labels. Without jobs and labels: the whole namespace."""
+    """Jobs that have all of these labels. Without jobs and labels: the whole namespace. A rule about success names
+    jobs, and has no labels."""
     severity: Literal["critical", "info", "warning"]
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
@@ -2295,6 +2331,7 @@ class NotificationRuleChangeBody(TypedDict, total=False):
                 "objective",
                 "anomaly",
                 "expiring",
+                "success",
             ]
         ]
         | None
@@ -2305,7 +2342,8 @@ class NotificationRuleChangeBody(TypedDict, total=False):
     jobs: list[str] | None
     """These jobs, by id, key or name."""
     labels: dict[str, str] | None
-    """Jobs that have all of these labels. Without jobs and labels: the whole namespace."""
+    """Jobs that have all of these labels. Without jobs and labels: the whole namespace. A rule about success names
+    jobs, and has no labels."""
     severity: Literal["critical", "info", "warning"]
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
@@ -2343,6 +2381,7 @@ class NotificationRuleView(TypedDict):
             "objective",
             "recovery",
             "retries",
+            "success",
         ]
     ]
     channels: list[str]
@@ -3026,6 +3065,7 @@ class RulePreviewView(TypedDict):
             "objective",
             "recovery",
             "retries",
+            "success",
         ]
     ]
     """Events of the rule that leave no record of a run: the preview says nothing of them."""
@@ -3369,28 +3409,26 @@ class SecretSetView(TypedDict):
     """Such as: the value is not masked in the output of tasks, because it would mask too much."""
 
 
+class SecretUsesView(TypedDict):
+    """The jobs and stored tasks that name a secret, as far as the caller may see them."""
+
+    jobs: list[UsingJobView]
+    """By id, 1,000 at most. None of them are jobs that are cancelled, and one-time jobs that are over, or that were
+    made less than a day before their time without a key or an id of the caller's."""
+    tasks: list[UsingTaskView]
+    """Stored tasks by id, 1,000 at most. Jobs of a stored task have a copy, and are in `jobs`."""
+    hidden: int
+    """The number of jobs and tasks that name it, too, and that the caller may not see."""
+    more: bool
+    """There are more, or may be: of one-time jobs, 2,000 are looked at."""
+
+
 class SecretVersionView(TypedDict):
     """The record of one version."""
 
     version: int
     set_at: str
     set_by: str
-
-
-class SecretView(TypedDict):
-    """A secret, without its value."""
-
-    name: str
-    version: int
-    created_at: str
-    created_by: str
-    changed_at: str
-    """The time of its newest version."""
-    changed_by: str
-    sealed_under: str
-    """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
-    readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
 
 
 class SessionLinkView(TypedDict):
@@ -3729,6 +3767,7 @@ class ToldRunView(TypedDict):
         "objective",
         "recovery",
         "retries",
+        "success",
     ]
     run_id: str
     job_id: str
@@ -3801,6 +3840,21 @@ class UserView(TypedDict):
     created_by: str | None
     """Null: somebody whom the caller does not see."""
     signed_in_at: str | None
+    version: int
+
+
+class UsingJobView(TypedDict):
+    """A job that names a secret."""
+
+    job_id: str
+    name: str
+    key: str | None
+
+
+class UsingTaskView(TypedDict):
+    """A stored task whose newest version names a secret."""
+
+    taskId: str
     version: int
 
 

@@ -553,6 +553,15 @@ def task_view(row: StoredTask) -> TaskView:
     )
 
 
+class LogPartView(msgspec.Struct, kw_only=True):
+    """A part of a log that one of both wrote."""
+
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: such as the line that names the artefacts. A task can print such a line, but not with this origin."""
+    offset: int
+    text: str
+
+
 class LogView(msgspec.Struct, kw_only=True):
     """A part of a log, as JSON; bytes that are no UTF-8 are replaced."""
 
@@ -567,6 +576,25 @@ class LogView(msgspec.Struct, kw_only=True):
     """Bytes of an attempt that is over which are not stored yet: they follow when the object store answers."""
     waiting_on: str | None = None
     """The executor on whose disk they are."""
+    parts: list[LogPartView] = []
+    """`text` by its origin, where a part of it is of Tickwise itself. Empty: all of it is the task's."""
+
+
+def _log_parts(chunk: LogChunk) -> list[LogPartView]:
+    """The content by its origin."""
+    found: list[LogPartView] = []
+    at = chunk.offset
+    for begin, end in (*chunk.own, (chunk.next_offset, chunk.next_offset)) if chunk.own else ():
+        found += [
+            LogPartView(origin="task", offset=at, text=_log_text(chunk, at, begin)),
+            LogPartView(origin="tickwise", offset=begin, text=_log_text(chunk, begin, end)),
+        ]
+        at = end
+    return [part for part in found if part.text]
+
+
+def _log_text(chunk: LogChunk, begin: int, end: int) -> str:
+    return chunk.content[begin - chunk.offset : end - chunk.offset].decode(errors="replace")
 
 
 def log_view(run: UUID, chunk: LogChunk) -> LogView:
@@ -580,6 +608,7 @@ def log_view(run: UUID, chunk: LogChunk) -> LogView:
         text=chunk.content.decode(errors="replace"),
         waiting_bytes=0 if chunk.waiting is None else chunk.waiting.size_bytes,
         waiting_on=None if chunk.waiting is None else chunk.waiting.executor,
+        parts=_log_parts(chunk),
     )
 
 

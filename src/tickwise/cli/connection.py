@@ -17,11 +17,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tickwise.cli.failures import CommandFailure, Exit
+from tickwise_sdk.data_folder import data_folder
 
 CLIENT_FILE = "client.json"
+OF_CLIENTS: Final = frozenset(
+    f"TICKWISE_{name}"
+    for name in (
+        "DATA_DIR", "URL", "API_KEY", "NAMESPACE", "CA_FILE", "DEBUG", "FEDERATED_TOKEN_FILE", "FEDERATED_AUDIENCE",
+    )
+)  # fmt: skip
+"""The variables that a command heeds. All others are settings, or slips that are said."""
 TOKEN_FILE = "TICKWISE_FEDERATED_TOKEN_FILE"
 GITHUB_TOKENS = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 """As `tickwise_sdk.federated` reads them, which takes longer to import."""
@@ -69,7 +77,11 @@ class ServerTarget(NamedTuple):
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """The data folder that a local `up` with the same environment uses."""
+    """The data folder that a local `up` with the same environment uses. All settings are read only if there may be
+    others than those that a command heeds: to load their declarations takes as long as a request."""
+    ours = [name for name, value in environ.items() if value and name.startswith("TICKWISE_")]
+    if OF_CLIENTS.issuperset(ours):
+        return data_folder(environ).absolute()
     from tickwise import config
 
     return config.load(environ).data_dir

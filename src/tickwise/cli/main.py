@@ -213,7 +213,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "recorder": CommandEntry(
             "start", "recorder", "Write the broker's messages to the database: buffered requests, ends of runs."
         ),
-        "keeper": CommandEntry("start", "keeper", "Own the data of a Cassandra keyspace, and serve it to all roles."),
+        "keeper": CommandEntry("start", "keeper", "Own shards of a Cassandra keyspace, and serve them to all roles."),
         "roles": CommandEntry("roles", "roles", "Look at the active roles."),
         "executors": CommandEntry("roles", "executors", "Look at the executors."),
         "db": CommandEntry("database", "db", "Prepare the database, or look at its version."),

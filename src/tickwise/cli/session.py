@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tickwise.sdk.client import Client, ServerTrust
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+AnyClient = TypeVar("AnyClient", bound="Client")
 
 SHORT_ID: Final = 8
 """Characters of a short id. Among a million of the last day, one of two has a namesake once in 4,000 times."""
@@ -63,7 +64,13 @@ class Session:
     @cached_property
     def client(self) -> Client:
         """A client for the server that was named or found."""
-        from tickwise.sdk.client import Client, travels_in_clear
+        from tickwise.sdk.client import Client
+
+        return self.client_as(Client)
+
+    def client_as(self, kind: type[AnyClient]) -> AnyClient:
+        """A client of this kind for that server."""
+        from tickwise.sdk.client import travels_in_clear
 
         target = self.target
         if (
@@ -75,7 +82,7 @@ class Session:
                 f"Your key travels to {target.url} unencrypted, and can be read on its way: use https, or say "
                 "--insecure where the way is private."
             )
-        return Client(target.url, self.credential, namespace=target.namespace, trust=self.trust)
+        return kind(target.url, self.credential, namespace=target.namespace, trust=self.trust)
 
     @cached_property
     def unbound_client(self) -> Client:

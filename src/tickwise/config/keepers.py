@@ -1,4 +1,4 @@
-"""The settings of `tickwise keeper`. `Settings` has them as its own."""
+"""The settings of `tickwise keeper` and of stores over a log. `Settings` has them as its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _setting(default: Any, meaning: str, **facts: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class KeeperSettings:
-    """The place where a keeper serves a Cassandra keyspace to the other roles."""
+    """The place where a keeper serves a Cassandra keyspace to the other roles, and what it has in memory."""
 
     keeper_host: str | None = _setting(
         None,
@@ -25,6 +25,15 @@ class KeeperSettings:
     )
     keeper_port: int = _setting(
         0, "The port of `tickwise keeper`; 0 takes a free one.", least=0, most=65_535, option="--port"
+    )
+    ended_runs_in_memory: int = _setting(
+        10_000,
+        "The number of ended runs that a keeper, or `tickwise up --store file`, has in memory: the newest ones, of "
+        "about 1 kB each, and more with long results. The others are in a file of the process that is read as they are "
+        "asked for, about 600 bytes each: in the folder of the store, or of a keeper in the folder `keeper` of "
+        "`data_dir`.",
+        least=0,
+        most=10_000_000,
     )
     keeper_tables: str = _setting(
         "written",

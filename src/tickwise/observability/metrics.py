@@ -1,4 +1,4 @@
-"""Every metric, declared once: name, type, labels, help. One registry a process; roles tell it batches.
+"""Every metric, declared once here, in `keepers` or `warm_containers`: name, type, labels, help. A registry a process.
 
     roles ──► Metrics (counters, histograms) ──► render() ──► GET /metrics
     store.stats() ──► observe_stats (gauges) ──┤     read when somebody asks, not before
@@ -29,6 +29,7 @@ from tickwise.domain.observing.usage import ResourceUsage
 from tickwise.observability.buffers import Buffers
 from tickwise.observability.histogram import BatchHistogram, Series
 from tickwise.observability.host import ReadHost
+from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.warm_containers import WarmContainerMetrics
 from tickwise.ports.broker import BrokerState, Consumer
 from tickwise.ports.store import KindBacklog, StoreStats
@@ -69,9 +70,8 @@ class Metrics:
         self._hosts(registry)
         self._usage(registry)
         self._environments(registry)
-        events = Counter("tickwise_warm_containers", "Warm containers, by event.", ["event"], registry=registry)
-        ready = Gauge("tickwise_warm_containers_ready", "Warm containers that wait now.", registry=registry)
-        self.containers = WarmContainerMetrics(events, ready)
+        self.containers = WarmContainerMetrics(registry)
+        self.keepers = KeeperMetrics(registry)
         self._watch(registry)
         # `labels()` costs a microsecond and a lock; the few that there are, are kept.
         self._by_state = {state: self._finished.labels(state.value) for state in FINAL}

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from struct import unpack
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -26,13 +27,15 @@ from tickwise.domain.trace_context import TraceContext
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 from tickwise.ports.store.wrapping import Call, WrappedStore
-from tickwise.ports.tracing import SpanKind, SpanRecord, SpanSink
+from tickwise.ports.tracing import SpanGroup, SpanKind, SpanRecord, SpanSink
 
 Attributes = dict[str, str | int | float | bool]
 
 _SAMPLED_OF: Final = 1 << 56
 """The lower bits of a run's id decide whether it is recorded. They are drawn from a hash."""
 DECIDING_BITS: Final = _SAMPLED_OF - 1
+IDS_DRAWN: Final = 256
+"""Ids of spans that are drawn at once: a call of the system for each takes longer than all else about an id."""
 PARTS_MAX: Final = 1_000
 """Recorded parts of one span: a stream of live events asks the store for hours."""
 
@@ -93,15 +96,13 @@ class Tracer:
         """A run that belongs to no trace is recorded if the `DECIDING_BITS` of its id are below it. `records` says the
         same; this is for a loop over tens of thousands of runs a second."""
         self._clock = clock
+        self._drawn: list[int] = []
 
     def span_id(self) -> int:
-        """A new one."""
-        return int.from_bytes(self._clock.random_bytes(8), "big") or 1
-
-    def span_ids(self, count: int) -> list[int]:
-        """New ids of spans, by one draw of random bytes."""
-        drawn = self._clock.random_bytes(8 * count)
-        return [int.from_bytes(drawn[at : at + 8], "big") or 1 for at in range(0, 8 * count, 8)]
+        """A new one. Its two lowest bits are 0, so three further ones follow from it (`| 1`, `| 2`, `| 3`)."""
+        if not self._drawn:
+            self._drawn[:] = unpack(f">{IDS_DRAWN}Q", self._clock.random_bytes(8 * IDS_DRAWN))
+        return self._drawn.pop() & ~0b11 or 0b100
 
     def request(self, name: str, sent: TraceContext | None) -> OpenSpan | None:
         """The span of a request that came with this trace; None: it is not recorded."""
@@ -138,6 +139,10 @@ class Tracer:
     def add(self, span: SpanRecord) -> None:
         """Record a span that was measured elsewhere."""
         self._sink.add(span)
+
+    def add_group(self, group: SpanGroup) -> None:
+        """Record spans that were measured elsewhere, and are made when they are sent."""
+        self._sink.add_group(group)
 
     @contextmanager
     def within(self, span: OpenSpan) -> Iterator[OpenSpan]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class WarmContainerMetrics:
     """Counts warm containers; see `adapters.runner.containers.WarmWatch`."""
 
-    def __init__(self, events: Counter, ready: Gauge) -> None:
-        """`events`: by the label `event`."""
-        self._events = events
-        self._ready = ready
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._events = Counter("tickwise_warm_containers", "Warm containers, by event.", ["event"], registry=registry)
+        self._ready = Gauge("tickwise_warm_containers_ready", "Warm containers that wait now.", registry=registry)
 
     def warm_container(self, event: str) -> None:
         """One was `made`, `taken` by an attempt or `removed` unused; or an attempt found none, `missed`."""

@@ -1,10 +1,10 @@
-"""The client of the command line: `tickwise_sdk.Client` with the words of its commands.
+"""The client of the command line: that of `tickwise_sdk` with the words of its commands.
 
     with Client("http://127.0.0.1:8470", key) as tickwise:
         job = tickwise.job_create({"name": "hello", "schedule_type": "IMMEDIATE", "task": {...}})
 
 Bodies and answers are plain JSON here: commands hand on what people wrote, and show what came. Programs use
-`tickwise_sdk`, whose methods have types.
+`tickwise_sdk.Client`, whose methods have types; these are not even loaded here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, NamedTuple
 
-import tickwise_sdk
 from tickwise_sdk.errors import (
     ClearTextWarning,
     ClientError,
@@ -24,6 +23,7 @@ from tickwise_sdk.errors import (
 from tickwise_sdk.exchange import API, Answer, Json, ServerTrust, travels_in_clear
 from tickwise_sdk.exchange import safe as _safe
 from tickwise_sdk.federated import FederatedKey
+from tickwise_sdk.plain_client import PlainClient
 
 __all__ = [
     "API",
@@ -50,7 +50,7 @@ class LogPart(NamedTuple):
     next_offset: int
 
 
-class Client(tickwise_sdk.Client):
+class Client(PlainClient):
     """One server, one key."""
 
     _waits_to_connect = False  # nearly always nothing listens there, and a person is watching

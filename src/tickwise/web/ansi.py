@@ -15,6 +15,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from tickwise.documents.log_origin import Ranges, holds
+
 COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 EMPHASES: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
 PLAINER: Final = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}}
@@ -50,6 +52,8 @@ class OutputLine(NamedTuple):
     offset: int
     """Of its first byte in the log: its name in addresses."""
     pieces: Sequence[Piece]
+    is_own: bool = False
+    """Tickwise itself wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +75,23 @@ class Style:
 PLAIN_STYLE: Final = Style()
 
 
-def lines_of(content: bytes, offset: int) -> list[OutputLine]:
-    """The lines of a part of a log that begins at a byte. Bytes that are no UTF-8 are replaced."""
-    return lines_on(content, offset, PLAIN_STYLE)[0]
+def lines_of(content: bytes, offset: int, own: Ranges = ()) -> list[OutputLine]:
+    """The lines of a part of a log that begins at a byte. Bytes that are no UTF-8 are replaced. `own`: the parts that
+    Tickwise itself wrote, in which no style of the task is in force."""
+    return lines_on(content, offset, PLAIN_STYLE, own)[0]
 
 
-def lines_on(content: bytes, offset: int, style: Style) -> tuple[list[OutputLine], Style]:
+def lines_on(content: bytes, offset: int, style: Style, own: Ranges = ()) -> tuple[list[OutputLine], Style]:
     """`lines_of` for a part that follows another one, in whose last style it begins; and the style after it."""
     found = []
     # Not `splitlines`, which divides at carriage returns too.
     for raw in content.removesuffix(b"\n").split(b"\n") if content else ():
         text = raw.decode(errors="replace").rstrip("\r")
-        pieces, style = _pieces(text.rpartition("\r")[2] if "\r" in text else text, style)
-        found.append(OutputLine(offset, pieces))
+        if is_own := holds(own, offset, offset + len(raw)):
+            pieces: Sequence[Piece] = _pieces(text, PLAIN_STYLE)[0]
+        else:
+            pieces, style = _pieces(text.rpartition("\r")[2] if "\r" in text else text, style)
+        found.append(OutputLine(offset, pieces, is_own))
         offset += len(raw) + 1
     return found, style
 
@@ -91,7 +99,7 @@ def lines_on(content: bytes, offset: int, style: Style) -> tuple[list[OutputLine
 def marked(lines: Sequence[OutputLine], wanted: str) -> list[OutputLine]:
     """The lines, with what a search looks for in pieces of their own. The case of letters of ASCII does not count."""
     needle = wanted.translate(_LOWER)
-    return [OutputLine(line.offset, _marked(line.pieces, needle)) for line in lines] if needle else list(lines)
+    return [line._replace(pieces=_marked(line.pieces, needle)) for line in lines] if needle else list(lines)
 
 
 def _marked(pieces: Sequence[Piece], needle: str) -> Sequence[Piece]:

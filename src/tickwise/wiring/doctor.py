@@ -26,9 +26,9 @@ from tickwise.wiring.cassandra.keyspace import cassandra_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
-from tickwise.wiring.installation.shards import shard_findings
+from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
-from tickwise.wiring.storage.database_findings import address_findings
+from tickwise.wiring.storage.database_findings import Opened, address_findings, of_each, opened
 from tickwise.wiring.storage.databases import addresses
 from tickwise.wiring.storage.file_store import examine_file_store
 from tickwise.wiring.storage.isolation_findings import isolation_findings
@@ -257,7 +257,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         async for finding in cassandra_findings(database_url):
             yield finding
         return
-    from tickwise.adapters.store.postgres import PostgresStore, schema_status
+    from tickwise.adapters.store.postgres import schema_status
 
     try:
         named = addresses(database_url)
@@ -276,27 +276,41 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         yield DoctorFinding("schema", "error", f"the database has {has}, this program needs {wanted}", cure)
         return
     yield DoctorFinding("schema", "ok", found.version)
-    clock = SystemClock()
-    store = PostgresStore(database_url, clock=clock)
+    async with opened(named) as databases:
+        if 1 in databases.stores:
+            async for finding in _databases(settings, named, databases):
+                yield finding
+        else:
+            yield DoctorFinding("database", "error", databases.failures[1])
+
+
+async def _databases(settings: Settings, named: list[str], databases: Opened) -> AsyncIterator[DoctorFinding]:
+    """Look at each database, and at what only the first one has."""
+    clock, store = SystemClock(), databases.stores[1]
     try:
-        await store.open()
-        async for finding in _store(store, clock):
+        async for finding in of_each(databases, lambda each: _store(each, clock)):
             yield finding
         async for finding in secret_findings(settings, store, clock):
             yield finding
-        for shards in await shard_findings(database_url.split()):
+        for shards in await shard_findings(_distinct(named, databases)):
             yield shards
-        async for finding in isolation_findings(store):
+        async for finding in of_each(databases, isolation_findings):
             yield finding
-        yield await clocks(settings.signals_url or database_url, store)
+        yield await clocks(settings.signals_url or named[0], store)
         async for finding in findings_apart(settings, store):
             yield finding
-        async for finding in address_findings(named):
+        async for finding in address_findings(databases):
             yield finding
     except TickwiseError as failure:
         yield DoctorFinding("database", "error", failure.detail)
-    finally:
-        await store.close()
+
+
+def _distinct(named: list[str], databases: Opened) -> NamedDatabases:
+    """Each database once: that two addresses lead to one is a finding of its own."""
+    by_id: dict[str, tuple[Any, str]] = {}
+    for at, store in databases.stores.items():
+        by_id.setdefault(store.upkeep.cluster_id, (store, named[at - 1]))
+    return NamedDatabases([store for store, _ in by_id.values()], [url for _, url in by_id.values()])
 
 
 async def _store(store: Any, clock: SystemClock) -> AsyncIterator[DoctorFinding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwise.adapters.blobs import folder_of
-from tickwise.adapters.store.keeper.owner import ShardOwner
+from tickwise.adapters.store.keeper.balancer import ShardBalancer
 from tickwise.api.problems import NotReady
 from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
@@ -64,10 +64,21 @@ class HealthPort:
         if self._certificates is not None:
             self._certificates.observe(runtime.metrics.certificate_ends)
 
-    def keeps(self, owner: ShardOwner) -> None:
+    def keeps(self, keeper: ShardBalancer, metrics: Metrics, clock: Clock) -> None:
         """From now on this is a keeper, which works on no store of others: one that waits for its shard is well."""
-        self._check = owner.check
-        self._health = KeeperHealth(owner)
+
+        # It knows nothing of the whole installation, and must not be taken for one that does.
+        metrics.observe_stats(None)
+
+        async def rendered() -> bytes:
+            keeper.observe()
+            return metrics.render()
+
+        self._check = keeper.check
+        self._health = KeeperHealth(keeper)
+        self._text = Fresh(rendered, clock, METRICS_FRESH_SECONDS)
+        if self._certificates is not None:
+            self._certificates.observe(metrics.certificate_ends)
 
     async def check(self) -> None:
         """Raises `Unavailable` with what is missing."""
@@ -84,23 +95,27 @@ class HealthPort:
 
     async def render(self) -> bytes:
         """The metrics, with what the store says of itself if it can be asked: once a second at most."""
-        return Metrics().render() if self._text is None else await self._text.get()
+        if self._text is not None:
+            return await self._text.get()
+        waiting = Metrics()
+        waiting.observe_stats(None)  # it has not asked the store yet: 0 would say that there is no executor
+        return waiting.render()
 
 
 class KeeperHealth:
     """The parts of a keeper."""
 
-    def __init__(self, owner: ShardOwner) -> None:
-        self._owner = owner
+    def __init__(self, keeper: ShardBalancer) -> None:
+        self._keeper = keeper
 
     async def report(self) -> HealthReport:
         """The shard: owned, or waited for."""
         try:
-            await self._owner.check()
+            await self._keeper.check()
         except Unavailable as failure:
             part = PartHealth(PartStatus.FAILING, failure.detail)
             return HealthReport(PartStatus.FAILING, {"shard": part})
-        return HealthReport(PartStatus.OK, {"shard": PartHealth(PartStatus.OK, f"{self._owner.state}.")})
+        return HealthReport(PartStatus.OK, {"shard": PartHealth(PartStatus.OK, f"{self._keeper.state}.")})
 
 
 async def _rendered(runtime: Runtime) -> bytes:

@@ -21,11 +21,13 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.seclusion import seclude, without_core_dumps
 from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured
 from tickwise.observability import logs
+from tickwise.observability.metrics import Metrics
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.cassandra.keyspace import (
@@ -111,16 +113,24 @@ def db_upgrade(
     executor_role: str | None = None,
     service_roles: Sequence[str] = (),
     tell: Callable[[int, int], None] = lambda _done, _of: None,
+    *,
+    shards: int | None = None,
 ) -> str:
     """Bring the schema of the given database to what this program needs; the version that it has then. The roles have
     their rights as soon as the schema is there: a process that waits for it starts at that moment. `tell`
-    hears after each step how many of how many are done. Raises `Misconfigured`."""
+    hears after each step how many of how many are done. `shards`: of a keyspace of Cassandra that is made. Raises
+    `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_all
 
     if is_cassandra(settings.database_url or ""):
         if executor_role is not None or service_roles:
             raise Misconfigured("--executor-role and --service-role are for PostgreSQL: Cassandra's GRANT serves there")
-        return upgrade_keyspace(settings.database_url or "", tell)
+        return upgrade_keyspace(settings.database_url or "", tell, shards)
+    if shards is not None:
+        raise Misconfigured(
+            "--shards is for a keyspace of Cassandra: several databases are several addresses in TICKWISE_DATABASE_URL "
+            "(docs/how-to/many-databases.md)"
+        )
     grant = partial(grant_all, executor_role=executor_role, service_roles=service_roles)
     return asyncio.run(upgrade_all(given_database(settings), grant, tell))
 
@@ -335,8 +345,9 @@ async def _keeper(settings: Settings, stop: asyncio.Event) -> None:
         if settings.health_port is not None and "health" in settings.tls_ports:
             certificates = await stack.enter_async_context(open_certificates(settings))
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
-        owner = await stack.enter_async_context(keeping(settings, startup_wait))
-        health.keeps(owner)
+        metrics = Metrics()
+        keeper = await stack.enter_async_context(keeping(settings, startup_wait, metrics.keepers))
+        health.keeps(keeper, metrics, SystemClock())
         await _work(stop, health.url, health, "keeper")
 
 

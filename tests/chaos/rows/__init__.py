@@ -10,6 +10,8 @@ from tests.chaos.rows import (
     brokers,
     failovers,
     figures,
+    keeper_loads,
+    keepers,
     kills,
     messages,
     outages,
@@ -40,6 +42,8 @@ ROWS: Final[Mapping[str, Row]] = {
         signals,
         upgrades,
         figures,
+        keepers,
+        keeper_loads,
     )
     for row in module.ROWS
 }

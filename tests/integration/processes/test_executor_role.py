@@ -30,7 +30,7 @@ PEOPLE = (
 )  # fmt: skip
 NOTICES = (
     "channels", "channel_secrets", "notification_rules", "notices_version", "notices_watched", "notices_events",
-    "notices_noted", "alerts", "notices",
+    "notices_noted", "notices_successes", "alerts", "notices",
 )  # fmt: skip
 CLOSED = (
     "keys", "tasks", "receipts", "rules", "rules_version", "operations", "requests_applied", "letters", "timers",

@@ -4,6 +4,7 @@ and told to end. Every job that was acknowledged runs, and none is refused for g
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 from collections.abc import AsyncIterator
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.processes.fleet import Fleet, Role, api_client
 from tests.support.cassandras import keyspace
@@ -20,6 +22,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.thorough
 FUNCTIONS = "tests.integration.processes.tasks"
+BODY = {"name": "one", "schedule_type": "IMMEDIATE", "task": {"kind": "function", "name": "tests.nothing_at_all"}}
 
 
 class Cluster:
@@ -152,6 +155,49 @@ async def _some_more(cluster: Cluster) -> None:
     """Jobs are acknowledged."""
     before = sum(cluster.asked.values())
     await eventually(lambda: sum(cluster.asked.values()) >= before + 20, what="jobs are acknowledged")
+
+
+async def test_a_keeper_tells_its_metrics(cluster: Cluster) -> None:
+    """At its health port: one of the keepers owns the shard, and counts commits and the calls of each role by name; one
+    that waits for the shard tells nothing of it."""
+    keepers = [cluster.fleet.start("keeper", "--health-port", "0") for _ in range(2)]
+    urls = [str(await role.ready()) for role in keepers]
+    for role in cluster.keepers:
+        role.signal(signal.SIGTERM)
+    await eventually(lambda: any(each.events("log_opened") for each in keepers), what="one of them owns the shard")
+    answer = await cluster.client.post("/jobs", json=BODY)
+    assert answer.status_code in (201, 503), answer.text
+
+    async def told() -> list[dict[str, float]] | None:
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            texts = [(await client.get(f"{url}/metrics")).raise_for_status().text for url in urls]
+        found = [_keeper_samples(text) for text in texts]
+        is_settled = sorted(each["owned"] for each in found) == [0, 1] and any(map(_is_asked, found))
+        return found if is_settled and max(each["connections"] for each in found) >= 3 else None
+
+    owner, waiting = sorted(await eventually(told, what="one owns, one waits"), key=lambda each: -each["owned"])
+    assert owner["log_entries_total"] == owner["commit_seconds_count"] > 0
+    assert owner["epoch"] >= 2
+    assert owner["connections"] >= 3
+    assert owner["loop_lag_seconds_count"] > 0
+    assert math.isnan(waiting["epoch"])
+    assert 0 == waiting["log_entries_total"]
+
+
+def _is_asked(samples: dict[str, float]) -> bool:
+    return any(name.startswith("calls_total") and value > 0 for name, value in samples.items())
+
+
+def _keeper_samples(text: str) -> dict[str, float]:
+    """Of the metrics of keepers, without the label of the shard."""
+    samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    (executors,) = [each.value for each in samples if each.name == "tickwise_executors"]
+    assert math.isnan(executors), "a keeper says how many executors there are, and does not know"
+    return {
+        " ".join([each.name.removeprefix("tickwise_keeper_"), each.labels.get("method", "")]).strip(): each.value
+        for each in samples
+        if each.name.startswith("tickwise_keeper_")
+    }
 
 
 async def test_a_keeper_needs_the_address_of_a_keyspace(cluster: Cluster) -> None:

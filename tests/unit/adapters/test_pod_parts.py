@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tickwise.adapters.runner.container.causes import ContainerFault
 from tickwise.adapters.runner.container.kubernetes.causes import PodEnd, disruption
@@ -189,3 +190,11 @@ ASKED = "2026-11-27T05:01:00Z"
 def test_a_program_that_had_ended_before_is_not_disrupted(end: PodEnd, *, is_disrupted: bool) -> None:
     """Its own end is its own; within what the clocks of a cluster differ, its status decides."""
     assert is_disrupted == (disruption(end) is not None)
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "DeadlineExceeded"])
+def test_a_pod_that_passed_a_limit_and_was_deleted_afterwards_is_not_disrupted(reason: str) -> None:
+    """Nor is it known when its program ended: the kubelet ended all of the pod."""
+    found = _pod(None, "", deleted=ASKED)
+    evicted = found._replace(pod=replace(found.pod, status=replace(found.pod.status, reason=reason)))
+    assert [True, False] == [disruption(each) is not None for each in (found, evicted)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.sharded import ShardedStore
+from tickwise.adapters.store.sharded.turns import IDLE_SECONDS
 from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import DEFAULT_NAMESPACE
@@ -59,7 +60,7 @@ class Installation:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.shard_map = MemoryShardMap()
+        self.shard_map = MemoryStore(self.clock).shard_map
         self.parts = [Breakable(MemoryStore(self.clock, shard=number)) for number in NAMES]
 
     async def begin(self) -> None:
@@ -207,6 +208,73 @@ async def test_an_idle_database_costs_a_busy_one_nothing(installation: Installat
     for _ in range(10):
         await router.attempts.claim(wants(number, 1))
     assert [10, 0, 0] == [part.asked.count("attempts.claim") for part in installation.parts]
+
+
+async def test_few_runs_beside_many_are_not_starved(installation: Installation) -> None:
+    """A database that was idle and has one run gives it within the pause of idle ones, while another could fill every
+    claim."""
+    router = installation.router
+    number = await router.executors.join(executor())
+    made = Factory(installation.clock.now(), namespace="one", seed="many")
+    await router.jobs.add([made.job() for _ in range(200)])
+    for _ in range(3):
+        await router.attempts.claim(wants(number, 5))
+    await router.jobs.add([job(installation, "two")])
+    claimed: list[str] = []
+    for _ in range(round(IDLE_SECONDS / 0.01) + 1):
+        claimed += [each.namespace for each in await router.attempts.claim(wants(number, 5))]
+        await installation.clock.advance(0.01)
+    assert ("two" in claimed, claimed.count("one")) == (True, len(claimed) - 1)
+
+
+async def test_a_claim_is_filled_by_one_busy_database_and_the_next_by_another(installation: Installation) -> None:
+    """None is asked for a part of what another could give: half-filled statements cost nearly as much as full ones."""
+    router = installation.router
+    number = await router.executors.join(executor())
+    for name in NAMES.values():
+        made = Factory(installation.clock.now(), namespace=name, seed=name)
+        await router.jobs.add([made.job() for _ in range(30)])
+    claims = [await router.attempts.claim(wants(number, 10)) for _ in range(6)]
+    turns = [{each.namespace for each in claim} for claim in claims]
+    assert [10] * 6 == [len(claim) for claim in claims]
+    assert all(len(names) == 1 for names in turns)
+    assert turns[:3] == turns[3:]
+    assert {"one", "two", "three"} == set().union(*turns[:3])
+
+
+async def test_a_batch_of_outcomes_is_one_statement_for_each_of_its_databases(installation: Installation) -> None:
+    """Also with one whose token names none that is known: it is offered to each, and refused."""
+    router = installation.router
+    number = await router.executors.join(executor())
+    for name in ("one", "three"):
+        made = Factory(installation.clock.now(), namespace=name, seed=name)
+        await router.jobs.add([made.job() for _ in range(5)])
+    claims = await router.attempts.claim(wants(number, 10))
+    for part in installation.parts:
+        part.asked.clear()
+    mixed = [claims[at] for at in (0, 5, 1, 6, 2, 7, 3, 8, 4, 9)]
+    assert [] == await router.attempts.finish(number, [outcome(each) for each in mixed])
+    assert [["attempts.finish"], [], ["attempts.finish"]] == [part.asked for part in installation.parts]
+    stranger = outcome(claims[0])._replace(run_id=UUID(int=7), token=shard_bits(50))
+    assert [stranger.run_id] == await router.attempts.finish(number, [stranger])
+    assert 3 * ["attempts.finish"] == [part.asked[-1] for part in installation.parts]
+
+
+async def test_a_batch_of_several_namespaces_is_answered_in_its_order(installation: Installation) -> None:
+    """Each job goes to its database, in one statement for each, and its answer stands in its place."""
+    router = installation.router
+    repeated = job(installation, "two")
+    await router.jobs.add([repeated])
+    for part in installation.parts:
+        part.asked.clear()
+    batch = [
+        job(installation, "three"),
+        repeated,
+        *(Factory(installation.clock.now(), namespace=name, seed="more").job() for name in NAMES.values()),
+    ]
+    expected = [Added.CREATED, Added.REPEATED, *[Added.CREATED] * 3]
+    assert expected == await router.jobs.add(batch)
+    assert [1, 1, 1] == [part.asked.count("jobs.add") for part in installation.parts]
 
 
 async def test_a_router_whose_map_is_old_follows_a_namespace(installation: Installation) -> None:

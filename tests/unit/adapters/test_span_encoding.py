@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -16,9 +18,13 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags, TraceState
 from opentelemetry.trace import SpanKind as Theirs
 from opentelemetry.trace.status import Status, StatusCode
 
+from tickwise.adapters.tracing import encoding
 from tickwise.adapters.tracing.encoding import SpanEncoder
+from tickwise.adapters.tracing.templates import GroupTemplate
 from tickwise.domain.trace_context import TraceContext
-from tickwise.ports.tracing import SpanKind, SpanRecord
+from tickwise.ports.tracing import SpanGroup, SpanKind, SpanRecord
+from tickwise.roles.executor.run_traces import AttemptShape
+from tickwise.roles.shared.record_spans import RecordShape
 
 RESOURCE = Resource({"service.name": "tickwise-executor", "process.pid": 7, "tags": ["a", "b"]})
 SCOPE = InstrumentationScope("tickwise", "1.0")
@@ -42,6 +48,38 @@ SPANS = st.builds(
     error=st.none() | TEXT,
     links=st.lists(TRACES, max_size=2).map(tuple),
 )
+
+
+IDS = st.uuids()
+REASONS = st.sampled_from(["exit_code", "timeout"])
+ATTEMPTS = st.builds(
+    AttemptShape,
+    namespace=st.sampled_from(["default", "100%", "ä" * 40]),
+    kind=st.sampled_from(["function", "http"]),
+    attempt=st.integers(1, 300),
+    executor=st.sampled_from([1, 70_000]),
+    state=st.sampled_from(["SUCCESS", "FAILED"]),
+    error=st.none() | REASONS,
+    tracestate=STATES,
+    has_begun=st.booleans(),
+    has_parent=st.booleans(),
+)
+
+
+@st.composite
+def attempts(draw: st.DrawFn, shape: AttemptShape) -> SpanGroup:
+    """A group of this shape, of any ids and times."""
+    ids = draw(st.tuples(*[SPAN_IDS] * (4 if shape.has_parent else 3)))
+    instants = draw(st.tuples(*[INSTANTS] * 4))
+    return SpanGroup(shape, 2 + shape.has_begun, draw(TRACE_IDS), ids, instants, draw(st.tuples(IDS, IDS)))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> SpanGroup:
+    """The span of a write."""
+    shape = RecordShape(draw(st.sampled_from([1, 500])), draw(STATES))
+    values = draw(st.tuples(SPAN_IDS, SPAN_IDS)), draw(st.tuples(INSTANTS, INSTANTS)), draw(st.tuples(IDS))
+    return SpanGroup(shape, 1, draw(TRACE_IDS), *values)
 
 
 def by_the_library(spans: list[SpanRecord]) -> ExportTraceServiceRequest:
@@ -106,3 +144,74 @@ def test_texts_of_one_size_are_each_their_own() -> None:
     assert by_the_library(spans) == by_us(spans)
     written = [span.attributes[0].value for span in by_us(spans).resource_spans[0].scope_spans[0].spans]
     assert values == [each.string_value for each in written]
+
+
+@pytest.fixture
+def _soon() -> Iterator[None]:
+    """The second group of a shape goes into its template."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "TEMPLATE_AFTER", 1)
+        yield
+
+
+@pytest.mark.usefixtures("_soon")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ATTEMPTS, min_size=1, max_size=3, unique=True), st.data())
+def test_spans_of_a_group_are_those_that_its_shape_makes(shapes: list[AttemptShape], data: st.DataObject) -> None:
+    """By templates: of any ids, times and shapes, beside spans of no group."""
+    encoder = SpanEncoder(RESOURCE, SCOPE)
+    groups = st.sampled_from(shapes).flatmap(attempts) | records()
+    for _ in range(4):
+        batch = data.draw(st.lists(groups | SPANS, min_size=1, max_size=6))
+        made = [span for each in batch for span in (each.spans() if isinstance(each, SpanGroup) else [each])]
+        found = ExportTraceServiceRequest.FromString(encoder.request(batch))
+        assert sorted(map(str, spans_of(by_the_library(made)))) == sorted(map(str, spans_of(found)))
+
+
+def spans_of(message: ExportTraceServiceRequest) -> list[Any]:
+    """The spans of a request."""
+    return [*message.resource_spans[0].scope_spans[0].spans]
+
+
+class Deciding(NamedTuple):
+    """A shape that goes by a value, which shapes must not."""
+
+    def spans(self, group: SpanGroup) -> list[SpanRecord]:
+        """An odd span is named so."""
+        trace = TraceContext(group.trace_id, group.span_ids[0], True)
+        name = "odd" if group.span_ids[0] % 2 else "even"
+        return [SpanRecord(name, SpanKind.INTERNAL, trace, None, group.instants[0], group.instants[1], {})]
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_shape_whose_values_decide_something_has_no_template() -> None:
+    """Its groups are encoded span by span: a template is tried before it is used."""
+    encoder = SpanEncoder(RESOURCE, SCOPE)
+    groups = [SpanGroup(Deciding(), 1, 5, (number,), (1.0, 2.0), ()) for number in range(1, 7)]
+    bodies = [ExportTraceServiceRequest.FromString(encoder.request([each])) for each in groups]
+    found = [span.name for body in bodies for span in spans_of(body)]
+    assert ["odd", "even"] * 3 == found
+
+
+def test_the_templates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are as many shapes as callers make notes on their traces. What is sent stays what the shape makes."""
+    monkeypatch.setattr(encoding, "MAX_TEMPLATES", 8)
+    monkeypatch.setattr(encoding, "TEMPLATE_AFTER", 2)
+    encoder = SpanEncoder(RESOURCE, SCOPE)
+    for number in range(40):
+        group = SpanGroup(RecordShape(1, f"a={number}"), 1, 5, (1, 2), (1.0, 2.0), (UUID(int=7),))
+        found = ExportTraceServiceRequest.FromString(encoder.request([group] * 3))
+        assert by_the_library([*group.spans()] * 3) == found
+        assert len(encoder._templates) <= 8
+
+
+def test_a_shape_has_a_template_from_a_number_of_groups_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make one takes longer than to encode a group span by span."""
+    monkeypatch.setattr(encoding, "TEMPLATE_AFTER", 3)
+    encoder = SpanEncoder(RESOURCE, SCOPE)
+    group = SpanGroup(RecordShape(1, ""), 1, 5, (1, 2), (1.0, 2.0), (UUID(int=7),))
+    had = []
+    for _ in range(4):
+        encoder.request([group])
+        had.append(isinstance(encoder._templates[group.shape], GroupTemplate))
+    assert [False, False, True, True] == had

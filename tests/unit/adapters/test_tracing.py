@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
@@ -17,7 +18,8 @@ from tickwise.adapters import tracing
 from tickwise.adapters.tracing import OtlpSpans, endpoint_of, ratio_of
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.trace_context import TraceContext
-from tickwise.ports.tracing import SpanKind, SpanRecord
+from tickwise.ports.tracing import SpanGroup, SpanKind, SpanRecord
+from tickwise.roles.executor.run_traces import AttemptShape
 
 TRACE = 0x0AF7651916CD43DD8448EB211C80319C
 
@@ -174,6 +176,24 @@ def test_a_collector_that_hangs_fills_a_bounded_queue_and_holds_up_nobody(
     assert 0 == losses.sent
     assert 0 == spans.waiting
     collector.hold.set()
+
+
+async def test_a_group_counts_as_its_spans_and_arrives_whole(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the bound, in what was sent and in what was dropped."""
+    monkeypatch.setattr(tracing, "QUEUE_MAX", 10)
+    monkeypatch.setattr(tracing, "GATHER_SECONDS", 60.0)
+    losses = Losses()
+    spans = exporter(collector.url, losses)
+    shape = AttemptShape("default", "shell", 1, 3, "SUCCESS", None, "", has_begun=True, has_parent=False)
+    for number in range(1, 6):
+        ids = 4 * number, 4 * number + 1, 4 * number + 2
+        spans.add_group(SpanGroup(shape, 3, TRACE, ids, (1.0, 2.0, 3.0, 4.0), (UUID(int=1), UUID(int=2))))
+    assert (9, {"full": 6}) == (spans.waiting, losses.dropped)
+    spans.close()
+    assert (9, 9, 0) == (len(collector.spans), losses.sent, spans.waiting)
+    assert ["attempt", "task shell", "wait"] * 3 == sorted(span.name for span in collector.spans)[::3] * 3
 
 
 @pytest.mark.parametrize(

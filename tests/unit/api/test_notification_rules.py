@@ -102,6 +102,8 @@ async def test_jobs_are_named_by_id_key_or_name(here: Scene) -> None:
         ({"name": "a\r\nBcc: eve@example.com"}, "/name", "one line"),
         ({"labels": {"a\0": "b"}}, "/labels", "U+0000"),
         ({"chanels": ["x"]}, "/chanels", "did you mean channels?"),
+        ({"on": ["success"]}, "/jobs", "name the jobs that it is about"),
+        ({"on": ["failure", "success"], "labels": {"tier": "1"}}, "/labels", "without labels"),
     ],
 )
 async def test_a_rule_that_is_none_is_refused_with_its_field(here: Scene, said: Any, pointer: str, says: str) -> None:
@@ -111,6 +113,34 @@ async def test_a_rule_that_is_none_is_refused_with_its_field(here: Scene, said: 
         assert pointer == found["pointer"], found
         assert says in found["detail"]
     assert [] == await here.ask("GET", "/notification-rules")
+
+
+async def test_a_rule_about_successes_names_its_jobs(here: Scene) -> None:
+    """It has no alert to repeat or to escalate; with other events it may have. A preview counts the last day's."""
+    job = await here.create(name="nightly", cron="0 * * * *", max_retries=0)
+    beat = {**RULE, "on": ["success"], "jobs": ["nightly"]}
+    for field, value in (("repeat", "4h"), ("escalate", {"after": "30m", "channels": ["boss"]})):
+        refused = await here.ask("POST", "/notification-rules", 422, {**beat, field: value})
+        assert f"/{field}" == refused["pointer"]
+        assert "opens no alert" in refused["detail"]
+    refused = await here.ask("POST", "/notification-rules", 422, {**beat, "labels": {"tier": "1"}})
+    assert ("/labels", True) == (refused["pointer"], "leave labels out" in refused["detail"])
+    made = await stored(here, **{**beat, "repeat": "4h", "on": ["success", "failure"]})
+    assert (["failure", "success"], [job]) == (sorted(made["on"]), made["jobs"])
+    refused = await here.ask("PATCH", f"/notification-rules/{made['rule_id']}", 422, {"jobs": []})
+    assert "/jobs" == refused["pointer"]
+    number = await here.join()
+    for state in (RunState.SUCCESS, RunState.FAILED, RunState.SUCCESS):
+        await here.ask("POST", f"/jobs/{job}/runNow", 202, {})
+        claims = await here.take(number)
+        await here.begin(number, claims)
+        await here.pass_time(10)
+        await here.finish(number, claims, state, **({} if state is RunState.SUCCESS else {"error": "exit code 1"}))
+    found = await here.ask("POST", "/notification-rules:preview", 200, beat)
+    assert ({"success": 2}, []) == (found["counts"], found["not_judged"])
+    all_three = {**beat, "on": ["failure", "recovery", "success"]}
+    both = await here.ask("POST", "/notification-rules:preview", 200, all_three)
+    assert {"success": 1, "failure": 1, "recovery": 1} == both["counts"]
 
 
 async def test_a_name_is_taken_once(here: Scene) -> None:

@@ -8,19 +8,12 @@ from uuid import UUID
 import pytest_asyncio
 
 from tests.support.scene import Scene, scene
+from tests.support.spans import KeptSpans
 from tickwise.domain.trace_context import trace_id_of_run
 from tickwise.observability.tracing import Tracer
-from tickwise.ports.tracing import SpanRecord
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 JOB = {"name": "a", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "true"}}
-
-
-class Spans:
-    """A collector of this process."""
-
-    def add(self, span: SpanRecord) -> None:
-        """Take it, and forget it."""
 
 
 @pytest_asyncio.fixture
@@ -54,6 +47,6 @@ async def test_a_run_that_begins_a_trace_has_that_of_its_id(here: Scene) -> None
     assert run["trace_id"] is None
     context = here.world.control.context
     for ratio, recorded in ((1.0, True), (0.0, False)):
-        context.tracer = Tracer(Spans(), ratio, here.clock)
+        context.tracer = Tracer(KeptSpans(), ratio, here.clock)
         found = (await here.ask("GET", f"/runs/{run['run_id']}"))["trace_id"]
         assert found == (f"{trace_id_of_run(UUID(run['run_id'])):032x}" if recorded else None)

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tickwise import config
 from tickwise.cli import connection
 from tickwise.cli.failures import CommandFailure, Exit
 from tickwise.cli.main import main
+from tickwise.domain.errors import Misconfigured
 
 
 @pytest.fixture
@@ -50,6 +52,36 @@ def test_the_local_key_stays_here(local: Path) -> None:
 def test_another_key_for_the_local_server(local: Path) -> None:
     """Its address is still found."""
     assert connection.ServerTarget("http://127.0.0.1:8471", "mine", is_local=True) == _find(local, key="mine")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"TICKWISE_DATA_DIR": ""},
+        {"TICKWISE_DATA_DIR": "~/here"},
+        {"TICKWISE_DATA_DIR": "below/this"},
+        {"TICKWISE_URL": "http://a", "TICKWISE_DATA_DIR": "/there"},
+        {"XDG_DATA_HOME": "/of/data"},
+        {"XDG_DATA_HOME": "of/data"},
+    ],
+)
+@pytest.mark.parametrize("user", [0, 1_000])
+def test_the_data_folder_is_that_of_the_settings(
+    environ: dict[str, str], user: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which commands find without them. The settings go by the environment of the process."""
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert config.load(environ).data_dir.absolute() == connection.default_data_dir({**os.environ, **environ})
+
+
+def test_a_slip_in_the_name_of_a_variable_is_said() -> None:
+    """By commands too: the folder that was meant may be another one."""
+    with pytest.raises(Misconfigured, match="TICKWISE_DATA_DIR"):
+        connection.default_data_dir({"TICKWISE_DATADIR": "/there"})
 
 
 def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:

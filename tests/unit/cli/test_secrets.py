@@ -20,7 +20,22 @@ ROW: dict[str, Any] = {
     "changed_at": "2026-11-27T02:00:00Z", "changed_by": "ada \x1b[31m", "sealed_under": "1a2b3c4d5e6f7081",
     "readable": True,
 }  # fmt: skip
+USES: dict[str, Any] = {
+    "jobs": [{"job_id": "01a3185c-5000-834e-94b6-daa72b1d976d", "name": "nightly \x1b[31m", "key": None}],
+    "tasks": [{"taskId": "shared", "version": 2}], "hidden": 3, "more": True,
+}  # fmt: skip
+IN_USE: dict[str, Any] = {
+    "status": 409, "code": "secret_in_use", "detail": "the secret 'db-password' is used by 1 job; runs fail. Take it",
+}  # fmt: skip
 DETAILS = {**ROW, "versions": [{"version": 1, "set_at": "2026-11-27T02:00:00Z", "set_by": "ada"}]}
+
+
+class Keyboard(io.StringIO):
+    """A person at a terminal."""
+
+    def isatty(self) -> bool:
+        """True."""
+        return True
 
 
 def called(*words: str, url: str) -> int:
@@ -120,10 +135,15 @@ def test_a_value_is_not_sent_in_clear_to_another_machine(
 
 def test_secrets_are_rows_without_values(capsys: pytest.CaptureFixture[str]) -> None:
     """A lost key is told; hostile text does nothing to the terminal."""
-    with serving(Reply(200, [ROW, {**ROW, "name": "old", "readable": False}]), Reply(200, DETAILS)) as server:
+    rows = [{**ROW, "jobs": 12}, {**ROW, "name": "old", "readable": False, "jobs": 0}]
+    with serving(Reply(200, rows), Reply(200, DETAILS), Reply(200, USES)) as server:
         assert 0 == called("list", url=server.url)
         assert 0 == called("show", "db-password", url=server.url)
     told = capsys.readouterr().out
+    assert ("JOBS" in told, "12" in told) == (True, True)
+    users = " ".join(told.partition("used by")[2].split())
+    assert users.startswith("job nightly")
+    assert "; stored task shared; 3 that you may not see; perhaps more" in users
     assert ("good" in told, "without its key" in told, "1a2b3c4d5e6f7081" in told) == (True, True, True)
     assert "\x1b" not in told
 
@@ -134,6 +154,30 @@ def test_a_secret_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
         assert 0 == called("rm", "db-password", url=server.url)
     assert [("DELETE", "/api/v1/secrets/db-password")] == [(each.method, each.path) for each in server.received]
     assert "is removed" in capsys.readouterr().out
+
+
+def test_a_secret_that_is_used_is_not_removed_where_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    """The server's refusal is told; `--force` says it beforehand."""
+    with serving(Reply(409, IN_USE), Reply(200, DETAILS)) as server:
+        assert 0 != called("rm", "db-password", url=server.url)
+        assert "is used by 1 job" in capsys.readouterr().err
+        assert 0 == called("rm", "db-password", "--force", url=server.url)
+    assert ["/api/v1/secrets/db-password", "/api/v1/secrets/db-password?force=true"] == [
+        each.path for each in server.received
+    ]
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("y\n", 2), ("n\n", 1), ("\n", 1)])
+def test_a_prompt_asks_before_a_secret_that_is_used_is_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, sent: int
+) -> None:
+    """With its users; nothing is done unless the answer is yes."""
+    monkeypatch.setattr(sys, "stdin", Keyboard(answer))
+    with serving(Reply(409, IN_USE), Reply(200, DETAILS)) as server:
+        assert 0 == called("rm", "db-password", url=server.url)
+    told = capsys.readouterr()
+    assert "is used by 1 job; runs fail." in told.err
+    assert (sent, sent == 2) == (len(server.received), "is removed" in told.out)
 
 
 def test_a_rotation_asks_until_all_are_done(capsys: pytest.CaptureFixture[str]) -> None:

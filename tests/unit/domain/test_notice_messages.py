@@ -77,6 +77,12 @@ def test_without_the_address_of_the_pages_there_is_no_link() -> None:
         (notice(line(), severity=Severity.CRITICAL, is_escalation=True),
          "[critical] Nobody acknowledged: nightly failed"),
         (notice(line(event=NoticeEvent.RECOVERY), severity=Severity.INFO), "[info] nightly succeeded again"),
+        (notice(line(event=NoticeEvent.SUCCESS), severity=Severity.INFO), "[info] nightly succeeded"),
+        (notice(line(), line(1, event=NoticeEvent.SUCCESS)), "[warning] nightly failed, and succeeded again"),
+        (
+            notice(line(event=NoticeEvent.RECOVERY), line(1, event=NoticeEvent.SUCCESS), severity=Severity.INFO),
+            "[info] nightly succeeded",
+        ),
         (notice(line(event=NoticeEvent.RECOVERY, run_id=None)), "[warning] nightly is well again"),
         (notice(line(is_repeat=True)), "[warning] Still open: nightly failed"),
         (notice(line(is_repeat=True), line(1)), "[warning] nightly failed 2 times"),

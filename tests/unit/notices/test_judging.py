@@ -45,16 +45,19 @@ from tickwise.domain.notices.judging import (
 from tickwise.domain.notices.rules import (
     MAX_LINES,
     OF_NOTIFY,
+    OPENS,
     AlertState,
     Escalation,
     FailuresOf,
     NoticeEvent,
+    NotificationRule,
     QuietHours,
     Severity,
 )
 
 F, S = RunState.FAILED, RunState.SUCCESS
 FIRST, DEAD, DID_NOT_RUN = NoticeEvent.FIRST_FAILURE, NoticeEvent.DEAD_LETTER, NoticeEvent.DID_NOT_RUN
+SUCCESS = NoticeEvent.SUCCESS
 DAY = QuietHours(0, 0, "UTC")
 
 
@@ -291,9 +294,50 @@ def test_a_success_says_nothing_of_a_dead_letter() -> None:
             (DEAD, NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE, NoticeEvent.OBJECTIVE)
         )
     ]
-    fold = judged([event(2, S)], rule(*NoticeEvent), stands=stands)
+    fold = judged([event(2, S)], rule(*OPENS, RECOVERY), stands=stands)
     assert {NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.FUSE} == {each.key.event for each in fold.alerts}
     assert [] == told(fold)
+
+
+def of_job(*on: NoticeEvent, **fields: Any) -> NotificationRule:
+    """A rule that names `JOB`."""
+    return rule(*on, jobs=(JOB,), **fields)
+
+
+def test_a_success_is_told_each_time_and_opens_no_alert() -> None:
+    """By rules that name its job; without what the task said."""
+    fold = judged([event(1, S), event(2, S), event(3)], of_job(SUCCESS))
+    assert [] == fold.alerts
+    assert [(SUCCESS, OPS, 2)] == told(fold)
+    [notice] = fold.notices
+    assert [("a run succeeded", None, Severity.INFO)] * 2 == [
+        (line.sentence, line.alert_id, line.severity) for line in notice.lines
+    ]
+    assert (Severity.INFO, NOW, [UUID(int=1), UUID(int=2)]) == (
+        notice.severity, notice.due, [line.run_id for line in notice.lines],
+    )  # fmt: skip
+    others = of_job(SUCCESS)
+    assert [] == told(judged([event(1, S)], replace(others, jobs=(UUID(int=99),))))
+
+
+def test_a_success_that_is_a_recovery_is_told_once_by_each_rule() -> None:
+    """As the recovery, by a rule that asks for both."""
+    both = of_job(FAILURE, RECOVERY, SUCCESS)
+    other = of_job(SUCCESS, rule_id=UUID(int=0xE2), channels=(PAGER,))
+    fold = judged([event(2, S)], both, other, stands=[standing(alert())])
+    assert sorted([(RECOVERY, OPS, 1), (SUCCESS, PAGER, 1)]) == sorted(told(fold))
+    of_both = of_job(RECOVERY, SUCCESS, rule_id=UUID(int=0xE3), channels=(PAGER,))
+    fold = judged([event(2, S)], of_job(FAILURE), of_both, stands=[standing(alert())])
+    assert [(RECOVERY, PAGER, 1)] == told(fold)
+
+
+def test_successes_are_gathered_and_wait_for_quiet_hours() -> None:
+    """As all that a rule tells: the pause grows with what was told lately."""
+    pause = Burst(made=30, newest_at=NOW - 1.0, events=30, storms=0)
+    gathered = judged([event(1, S)], of_job(SUCCESS), bursts={(RULE, OPS): pause})
+    assert NOW - 1.0 + 300.0 == gathered.notices[0].due
+    quiet = QuietHours(0, 1439, "UTC")
+    assert judged([event(1, S)], of_job(SUCCESS, quiet=quiet)).notices[0].due > NOW
 
 
 OF_ONE_RUN = [NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.app import API, world
+from tests.support.spans import KeptSpans
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.domain.errors import StoreUnavailable
@@ -17,20 +18,10 @@ from tickwise.ports.tracing import SpanKind, SpanRecord
 SENT = TraceContext(0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331, True, "a=b")
 
 
-class Spans:
-    """Keeps what is recorded."""
-
-    def __init__(self) -> None:
-        self.all: list[SpanRecord] = []
-
-    def add(self, span: SpanRecord) -> None:
-        """Keep it."""
-        self.all.append(span)
-
-    def named(self, name: str) -> SpanRecord:
-        """The only one with this name."""
-        (found,) = [span for span in self.all if span.name == name]
-        return found
+def only(spans: KeptSpans, name: str) -> SpanRecord:
+    """The only one with this name."""
+    (found,) = spans.named(name)
+    return found
 
 
 class Away(WrappedStore):
@@ -48,7 +39,7 @@ class Away(WrappedStore):
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_the_decision_of_the_caller_counts_and_else_the_share(ratio: float) -> None:
     """A caller that does not record is not overruled."""
-    spans = Spans()
+    spans = KeptSpans()
     tracer = Tracer(spans, ratio, SystemClock())
     found = tracer.request("GET", SENT)
     assert found is not None
@@ -63,7 +54,7 @@ def test_the_decision_of_the_caller_counts_and_else_the_share(ratio: float) -> N
 
 async def test_calls_of_the_store_are_parts_of_the_work_at_hand_and_of_no_other() -> None:
     """Failed ones too, with the name of the error and without its text."""
-    spans = Spans()
+    spans = KeptSpans()
     tracer = Tracer(spans, 1.0, SystemClock())
     store = traced(MemoryStore(SystemClock()), tracer, "memory")
     away = traced(Away(MemoryStore(SystemClock())), tracer, "memory")
@@ -85,7 +76,7 @@ async def test_calls_of_the_store_are_parts_of_the_work_at_hand_and_of_no_other(
 async def test_a_span_has_a_bounded_number_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many were left out is one of its attributes."""
     monkeypatch.setattr(tracing, "PARTS_MAX", 3)
-    spans = Spans()
+    spans = KeptSpans()
     tracer = Tracer(spans, 1.0, SystemClock())
     store = traced(MemoryStore(SystemClock()), tracer, "memory")
     request = tracer.request("GET", SENT)
@@ -94,12 +85,12 @@ async def test_a_span_has_a_bounded_number_of_parts(monkeypatch: pytest.MonkeyPa
         for _ in range(8):
             await store.executors.all()
     assert 3 + 1 == len(spans.all)
-    assert 5 == spans.named("GET").attributes["tickwise.parts.left_out"]
+    assert 5 == only(spans, "GET").attributes["tickwise.parts.left_out"]
 
 
 async def test_a_request_is_named_by_its_route_and_has_no_text_of_its_caller() -> None:
     """Neither path nor query, header nor body; a method that a client made up has one name; probes are left out."""
-    spans = Spans()
+    spans = KeptSpans()
     async with world(tracer=Tracer(spans, 1.0, SystemClock())) as here:
         await here.client.get(f"{API}/jobs/019a2b3c-4d5e-8f60-9123-456789abcdef", headers={"x-own": "a-secret"})
         await here.client.get("/livez")

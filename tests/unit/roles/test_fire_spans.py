@@ -9,9 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.spans import KeptSpans
 from tests.unit.roles.rig import drive
 from tests.unit.roles.scheduler_rig import Rig
-from tests.unit.roles.test_run_traces import PARENT, SENT, TRACE, UNRECORDED, Spans
+from tests.unit.roles.test_run_traces import PARENT, SENT, TRACE, UNRECORDED
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.trace_context import trace_id_of_run
 from tickwise.observability.tracing import Tracer
@@ -30,9 +31,9 @@ async def once(rig: Rig, **said: Any) -> NewJob:
     return job
 
 
-def traced(rig: Rig, ratio: float) -> tuple[Any, Spans]:
+def traced(rig: Rig, ratio: float) -> tuple[Any, KeptSpans]:
     """A scheduler that records."""
-    spans = Spans()
+    spans = KeptSpans()
     return rig.scheduler(tracer=Tracer(spans, ratio, rig.clock)), spans
 
 
@@ -100,7 +101,7 @@ async def test_without_tracing_a_fire_asks_for_no_name_and_no_definition() -> No
 )
 def test_for_a_fire_that_is_not_recorded_no_attribute_is_made(ratio: float, definition: str) -> None:
     """Nothing but the definition is asked of its timer: this one has nothing else."""
-    spans = Spans()
+    spans = KeptSpans()
     fires = FireSpans(Tracer(spans, ratio, VirtualClock()))
     fires.begin()
     fire = SimpleNamespace(runs=[SimpleNamespace(run_id=UUID(int=1))])

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.spans import KeptSpans
 from tests.unit.roles.rig import Rig, Silent, drive
 from tests.unit.roles.test_results import ended, recorder, register
-from tests.unit.roles.test_run_traces import SENT, UNRECORDED, Spans, launched, traced
+from tests.unit.roles.test_run_traces import SENT, UNRECORDED, launched, traced
 from tickwise.adapters.broker.memory import MemoryBroker
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.errors import StoreUnavailable
@@ -21,7 +22,7 @@ from tickwise.roles.shared.messages import OutcomeTrace, Results, decode, encode
 OTHER = SENT.replace("0af7651916cd43dd", "1af7651916cd43dd")
 
 
-def parent_of(rig: Rig, spans: Spans) -> tuple[int | None, int]:
+def parent_of(rig: Rig, spans: KeptSpans) -> tuple[int | None, int]:
     """The span that `record` is a part of, and that of the attempt."""
     (record,), (attempt,) = spans.named("record"), spans.named("attempt")
     assert record.context.trace_id == attempt.context.trace_id
@@ -91,7 +92,7 @@ async def test_of_a_batch_the_recorded_attempts_alone_have_a_span(away: bool) ->
 
 async def test_a_recorder_records_what_it_writes() -> None:
     """The message names the span of the attempt; the executor records no write then."""
-    own, theirs = Spans(), Spans()
+    own, theirs = KeptSpans(), KeptSpans()
     rig = await register(tracer=Tracer(own, 1.0, VirtualClock()))
     (job,) = await ended(rig)
     assert rig.broker is not None
@@ -113,7 +114,7 @@ async def test_a_recorder_records_what_it_writes() -> None:
 
 async def test_outcomes_that_no_recorder_applies_are_recorded_by_the_executor() -> None:
     """When it writes them itself."""
-    spans = Spans()
+    spans = KeptSpans()
     rig = await register(tracer=Tracer(spans, 1.0, VirtualClock()))
     await ended(rig)
     assert rig.executor._publisher is not None
@@ -124,7 +125,7 @@ async def test_outcomes_that_no_recorder_applies_are_recorded_by_the_executor() 
 
 async def test_a_recorder_without_tracing_makes_nothing_of_it() -> None:
     """And a message about attempts that are not recorded has no such field."""
-    rig = await register(tracer=Tracer(Spans(), 1.0, VirtualClock()))
+    rig = await register(tracer=Tracer(KeptSpans(), 1.0, VirtualClock()))
     (job,) = await ended(rig)
     plain = await recorder(rig)
     await drive(rig.clock, plain.step(0.0))

@@ -8,12 +8,13 @@ from uuid import UUID
 import pytest
 import structlog
 
+from tests.support.spans import KeptSpans
 from tests.unit.roles.rig import Rig, drive
 from tickwise.adapters.clock import VirtualClock
 from tickwise.domain.trace_context import TraceContext, read_trace, trace_id_of_run
 from tickwise.observability.tracing import Tracer
 from tickwise.ports.runner import Assignment, Verdict
-from tickwise.ports.tracing import SpanKind, SpanRecord
+from tickwise.ports.tracing import SpanKind
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -21,24 +22,9 @@ SENT = f"00-{TRACE}-{PARENT}-01"
 UNRECORDED = f"00-{TRACE}-{PARENT}-00"
 
 
-class Spans:
-    """Keeps what is recorded."""
-
-    def __init__(self) -> None:
-        self.all: list[SpanRecord] = []
-
-    def add(self, span: SpanRecord) -> None:
-        """Keep it."""
-        self.all.append(span)
-
-    def named(self, name: str) -> list[SpanRecord]:
-        """Those with this name."""
-        return [span for span in self.all if span.name == name]
-
-
-def traced(ratio: float = 0.0, **settings: Any) -> tuple[Rig, Spans]:
+def traced(ratio: float = 0.0, **settings: Any) -> tuple[Rig, KeptSpans]:
     """An executor that records."""
-    spans = Spans()
+    spans = KeptSpans()
     return Rig(tracer=Tracer(spans, ratio, VirtualClock()), **settings), spans
 
 
@@ -144,13 +130,13 @@ async def test_many_ends_in_one_report_are_recorded_like_single_ones() -> None:
 async def test_a_share_of_runs_is_recorded_and_every_process_agrees_which() -> None:
     """By the id of the run."""
     rig = Rig()
-    tracers = [Tracer(Spans(), 0.25, rig.clock) for _ in range(2)]
+    tracers = [Tracer(KeptSpans(), 0.25, rig.clock) for _ in range(2)]
     runs = [UUID(int=int.from_bytes(rig.clock.random_bytes(16), "big")) for _ in range(4_000)]
     first, second = ([tracer.records(run) for run in runs] for tracer in tracers)
     assert first == second
     assert 850 < sum(first) < 1_150
-    assert not any(Tracer(Spans(), 0.0, rig.clock).records(run) for run in runs)
-    assert all(Tracer(Spans(), 1.0, rig.clock).records(run) for run in runs)
+    assert not any(Tracer(KeptSpans(), 0.0, rig.clock).records(run) for run in runs)
+    assert all(Tracer(KeptSpans(), 1.0, rig.clock).records(run) for run in runs)
 
 
 async def test_lines_of_a_run_name_its_trace() -> None:

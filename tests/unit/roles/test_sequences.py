@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.spans import KeptSpans
 from tests.unit.roles.rig import LANE, Silent
 from tickwise.adapters.clock import VirtualClock
 from tickwise.adapters.signals.local import LocalSignals
@@ -35,7 +36,6 @@ from tickwise.ports.store import (
     Settlement,
 )
 from tickwise.ports.store.wrapping import Call, WrappedStore
-from tickwise.ports.tracing import SpanRecord
 from tickwise.roles.scheduler import sequences
 from tickwise.roles.scheduler.sequences import MAX_CHAIN, PUT_OFF_SECONDS, Sequences
 from tickwise.testing.factories import Factory, executor, outcome
@@ -429,17 +429,13 @@ async def test_the_next_goes_on_in_the_trace_of_the_one_before_and_so_on(rig: Ri
         assert (SENT, "a=b") == (own["traceparent"], own["tracestate"])
 
 
-class Sink:
-    def add(self, span: SpanRecord) -> None: ...
-
-
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 async def test_the_next_of_a_run_that_is_recorded_is_in_its_trace(rig: Rig, ratio: float) -> None:
     """A run of a schedule is in a trace of its own, whose id each process knows. One that is not recorded has none."""
     second = await rig.job()
     first = await rig.job(first=True, then=[str(second.job_id)])
     await rig.work()
-    await rig.sequences(tracer=Tracer(Sink(), ratio, rig.clock)).step()
+    await rig.sequences(tracer=Tracer(KeptSpans(), ratio, rig.clock)).step()
     own = await rig.definition(second)
     assert first.run_id is not None
     if ratio:

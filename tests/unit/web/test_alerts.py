@@ -266,6 +266,8 @@ async def test_a_rule_is_looked_at_before_it_is_stored(rig: Rig) -> None:
         ({"escalate_after": "a while", "escalate_channels": "on-call"}, "escalate_after"),
         ({"repeat": "1s"}, "repeat"),
         ({"severity": "awful"}, "severity"),
+        ({"on_success": "yes"}, "labels"),
+        ({"on_success": "yes", "labels": ""}, "jobs"),
     ],
 )
 async def test_a_fault_of_a_rule_stands_at_its_field(rig: Rig, said: dict[str, str], field: str) -> None:
@@ -282,6 +284,21 @@ async def test_a_fault_of_a_rule_stands_at_its_field(rig: Rig, said: dict[str, s
         assert [each for each in page.named("span") if each.get("id") == f"fault-{field}"], answer.text
         assert "broken" in {each.get("value") for each in page.named("input")}
     assert [] == await rig.here.store.notification_rules.find(NotificationRuleQuery(namespace="default"))
+
+
+async def test_a_rule_about_successes_is_looked_at_and_stored(rig: Rig) -> None:
+    """With the jobs that it names; the page of such a job says who is told of what."""
+    await asked(rig, "POST", "/channels", HOOK)
+    job = (await asked(rig, "POST", "/jobs", {"name": "nightly", "every": "1h"}))["job_id"]
+    browser = await rig.signed_in("dev", ("developer", "default"))
+    chosen = {"name": "beat", "on_success": "yes", "channels": "on-call", "jobs": "nightly"}
+    page = Markup((await browser.get("/notification-rules/new?" + urlencode(chosen))).text)
+    fields = {each["name"]: each["value"] for each in page.named("input") if each.get("type") == "hidden"}
+    assert 303 == (await browser.post("/notification-rules", fields)).status_code
+    [rule] = await rig.here.store.notification_rules.find(NotificationRuleQuery(namespace="default"))
+    assert ([NoticeEvent.SUCCESS], [UUID(job)]) == ([*rule.on], [*rule.jobs])
+    words = Markup((await browser.get(f"/jobs/{job}")).text).words
+    assert "beat" in words
 
 
 async def test_the_page_of_a_job_says_who_is_told(rig: Rig) -> None:

@@ -14,6 +14,7 @@ from tests.support.app import API
 from tests.support.pages import Markup, Rig, pages
 from tickwise.control.runs import log_search
 from tickwise.control.runs.log_search import LOG_BYTES_MOST, OutputSearch
+from tickwise.documents.log_origin import own_key, ranges_content
 from tickwise.domain.errors import Busy, Unavailable
 from tickwise.ports.blobs import log_chunk_key
 from tickwise.ports.store import ClaimRequest, NewExecutor
@@ -153,3 +154,24 @@ async def test_a_search_that_cannot_be_made_keeps_what_was_typed(
     assert status == answer.status_code
     assert str(failure)[1:] in page.words
     assert {"needle", "orders"} <= {each.get("value") for each in page.named("input")}
+
+
+async def test_a_line_of_tickwise_has_a_label_on_the_page_and_one_that_a_task_prints_has_none(rig: Rig) -> None:
+    """The same text; the label is a text, so that it is read out as well. A line of the task that says so itself is
+    plain."""
+    line = b"[kept as artefacts: a]\n"
+    content = b"Tickwise " + line + line + b"\x1b[1mend\x1b[0m\n"
+    [run] = await _written(rig, [("orders", content)])
+    own = ranges_content(((9 + len(line), 9 + 2 * len(line)),))
+    await rig.here.control.context.blobs.put(own_key(run, 1), own)
+    ada = await rig.signed_in("ada", ("viewer", "default"))
+    text = (await ada.get(f"/runs/{run}")).text
+    begin = text.index('<pre class="log"')
+    shown = text[begin : text.index("</pre>", begin)]
+    counted = [shown.count(text) for text in ('class="line own"', ">Tickwise</span>", "[kept as artefacts: a]")]
+    assert [1, 1, 2] == counted
+    assert f'class="line own" id="b{9 + len(line)}"' in shown
+    raw = await rig.here.client.get(f"{API}/runs/{run}/logs")
+    assert content == raw.content
+    asked = await rig.here.client.get(f"{API}/runs/{run}/logs", headers={"accept": "application/json"})
+    assert ["task", "tickwise", "task"] == [each["origin"] for each in asked.json()["parts"]]

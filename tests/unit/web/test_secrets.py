@@ -87,6 +87,40 @@ async def test_no_value_comes_back_from_a_store_that_is_away_or_a_session_that_i
     assert (401, True, False) == (over.status_code, "db-password" in over.text, VALUE in over.text)
 
 
+async def test_the_page_of_a_secret_names_its_users_and_a_removal_asks(rig: Rig) -> None:
+    """The list counts jobs; one box is not enough to remove a secret that is used, and nothing is lost until then."""
+    await rig.here.client.put(f"{API}/secrets/db", json={"value": VALUE})
+    task = {"kind": "shell", "command": "date", "env": {"A": "secret:db"}}
+    body = {"name": "nightly <b>", "task": task, "cron": "0 2 * * *"}
+    job = (await rig.here.client.post(f"{API}/jobs", json=body)).json()["job_id"]
+    await rig.here.client.post(f"{API}/tasks", json={"taskId": "shared", "task": task})
+    browser = await rig.signed_in("developer", ("developer", "default"))
+    listed = Markup((await browser.get("/secrets")).text)
+    assert "/secrets/db" in {each["href"] for each in listed.named("a")}
+    page = Markup((await browser.get("/secrets/db")).text)
+    assert "1 job and 1 stored task. Without the secret, their runs fail." in page.words
+    assert ("nightly <b>" in page.words, "stored task shared" in page.words) == (True, True)
+    assert f"/jobs/{job}" in {each["href"] for each in page.named("a")}
+    refused = await browser.post("/secrets/db/remove", {"confirm": "yes"})
+    page = Markup(refused.text)
+    assert (409, True) == (
+        refused.status_code,
+        "It is in use: look below, then decide. Nothing was changed." in page.words,
+    )
+    assert {"confirm", "force"} == {each["name"] for each in page.named("input") if each.get("type") == "checkbox"}
+    assert 303 == (await browser.post("/secrets/db/remove", {"confirm": "yes", "force": "yes"})).status_code
+    assert 404 == (await browser.get("/secrets/db")).status_code
+
+
+async def test_the_page_of_a_secret_that_nothing_uses_says_so(rig: Rig) -> None:
+    """A viewer sees it without a form."""
+    await rig.here.client.put(f"{API}/secrets/db", json={"value": VALUE})
+    viewer = await rig.signed_in("viewer", ("viewer", "default"))
+    page = Markup((await viewer.get("/secrets/db")).text)
+    assert "No job and no stored task of default names it." in page.words
+    assert not [each for each in page.named("form") if "secrets" in each.get("action", "")]
+
+
 async def test_who_may_only_look_has_no_form(rig: Rig) -> None:
     """And without a permission there is no page."""
     await rig.here.client.put(f"{API}/secrets/db", json={"value": VALUE})

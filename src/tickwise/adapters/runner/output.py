@@ -1,9 +1,12 @@
 """An attempt's output on its way to blob storage, while it is written.
 
     task ──write──────────► buffer ──every half second──► logs/<run>/<attempt>/000000, 000001, …, 00000n.last
-         └─tell_progress──► the newest one ──┘            logs/<run>/<attempt>.progress
+         ├─tell_progress──► the newest one ──┤            logs/<run>/<attempt>.progress
+    us ──┴─write_own──────► buffer, and where┘            logs/<run>/<attempt>.own      before the part that it is about
 
 A store that refuses content for good (`SpoolFull`) costs that content alone: a line in the log says how much was lost.
+
+Lines of ours are known by their place (`documents.log_origin`), never by their text, which a task can print as well.
 
 An attempt that says nothing costs nothing: no buffer, no task, no blob.
 """
@@ -14,6 +17,7 @@ import asyncio
 import logging
 from uuid import UUID
 
+from tickwise.documents.log_origin import Range, Ranges, joined, lines_of_ours, own_key, ranges_content
 from tickwise.documents.progress import RunProgress, progress_content, progress_key, progress_of
 from tickwise.domain.errors import Unavailable
 from tickwise.domain.secrets.output_masking import MaskedStream, ValueForms
@@ -71,6 +75,10 @@ class OutputSink:
         self._refused_before = 0
         self._dropping = False
         self._tail = b""
+        self._own_pending: list[Range] = []
+        self._own: Ranges = ()
+        self._own_told: Ranges = ()
+        self._stored_bytes = 0
         self.forms = forms
         self._masked = None if forms is None else MaskedStream(forms)
 
@@ -125,6 +133,28 @@ class OutputSink:
             self._begin_writing()
         return len(kept) == len(content)
 
+    def write_own(self, *texts: str) -> None:
+        """Keep lines of Tickwise itself, each a line of its own in the log. They come before output that is held back
+        because a secret may begin in it."""
+        if self.is_full:
+            self._drop()
+            return
+        said = lines_of_ours(texts)
+        if self.forms is not None:
+            said = self.forms.masked_text(said)
+        if self._tail and not self._tail.endswith(b"\n"):
+            said = f"\n{said}"
+        begin = len(self._pending)
+        self._keep(said.encode(errors="replace"))
+        if len(self._pending) > begin:
+            self._own_pending.append((begin, len(self._pending)))
+
+    def end_output(self) -> None:
+        """The task has ended: what waits behind a secret that may begin in it is kept now, before lines of ours."""
+        if self.forms is not None and self._masked is not None:
+            self._keep(self._masked.end())
+            self._masked = MaskedStream(self.forms)
+
     def tell_progress(self, share: float, text: str) -> None:
         """Keep how far the attempt is, from 0 to 1, in the place of what was said before."""
         told = text if self.forms is None else self.forms.masked_text(text)
@@ -140,9 +170,16 @@ class OutputSink:
         if not self.is_full:
             self._dropping = False
             self.write(content)
-        elif not self._dropping:
+        else:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Let a line stand for what is lost from here on."""
+        if not self._dropping:
             self._dropping = True
-            self.write(DROPPED)
+            begin = len(self._pending)
+            self._keep(DROPPED)
+            self._own_pending.append((begin, len(self._pending)))
 
     async def close(self, *, patient: bool = False) -> None:
         """Store the rest and mark the log as complete. Returns when that is done, or given up; raises nothing.
@@ -176,6 +213,7 @@ class OutputSink:
         _logger.warning("output of run %s attempt %d is incomplete: %s", self._run_id, self._attempt, why)
         self._lost = why
         self._pending.clear()
+        self._own_pending.clear()
         self._stored.set()
 
     async def _write_chunks(self) -> None:
@@ -228,19 +266,36 @@ class OutputSink:
     async def _put(self, length: int, *, last: bool) -> None:
         key = log_chunk_key(self._run_id, self._attempt, self._chunk_count, last=last)
         note = self._note_of_loss()
+        own = await self._put_own(len(note), length)
         await self._blobs.put(key, note + bytes(self._pending[:length]))
         if note:
             self._refused_before += self._refused_bytes - len(note)
             self._refused_bytes = 0
         self._chunk_count += 1
+        self._own = own
+        self._stored_bytes += len(note) + length
+        self._own_pending = [(max(0, begin - length), end - length) for begin, end in self._own_pending if end > length]
         del self._pending[:length]
         self._stored.set()
+
+    async def _put_own(self, note_bytes: int, length: int) -> Ranges:
+        """Store which parts of the log are ours once the next part is there, before it is: a reader that sees a line
+        knows whose it is. After a refusal the ranges of what is lost are taken back, before other content has their
+        place. The ranges."""
+        begins = self._stored_bytes + note_bytes
+        coming = ((begins + begin, begins + min(end, length)) for begin, end in self._own_pending if begin < length)
+        own = joined((*self._own, (self._stored_bytes, begins), *coming))
+        if own != self._own_told:
+            await self._blobs.put(own_key(self._run_id, self._attempt), ranges_content(own))
+            self._own_told = own
+        return own
 
     def _refuse(self, why: str) -> None:
         """Count what waits as lost. The progress is the newest one only, and is told again."""
         self._refused_bytes += len(self._pending)
         self._refusal = why
         self._pending.clear()
+        self._own_pending.clear()
         self._stored.set()
 
     def _note_of_loss(self) -> bytes:

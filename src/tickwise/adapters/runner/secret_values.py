@@ -87,14 +87,14 @@ def forms_for(assignment: Assignment) -> ValueForms | None:
     return ValueForms(hidden) if hidden else None
 
 
-def notes_on(assignment: Assignment) -> str:
+def notes_on(assignment: Assignment) -> list[str]:
     """The lines about the secrets that cannot be masked in its output; empty: there are none."""
     lines = []
     for text, value in assignment.secrets.items():
         reason = maskable(value)
         if reason is not None:
-            lines.append(f"[{text} is not masked in this output: {reason}]\n")
-    return "".join(lines)
+            lines.append(f"[{text} is not masked in this output: {reason}]")
+    return lines
 
 
 def masked_ending(ending: Ending, forms: ValueForms | None) -> Ending:

@@ -228,7 +228,7 @@ class SlotRunner:
     async def _carry(self, attempt: Attempt) -> None:
         attempt.started = self._now()
         if attempt.assignment.secrets and (notes := notes_on(attempt.assignment)):
-            attempt.sink.write(notes.encode())
+            attempt.sink.write_own(*notes)
         try:
             ending = await self.perform(attempt)
         except TickwiseError as error:

@@ -2,8 +2,8 @@
 
 Its messages are filled in `encoding.py`; it knows compression, keys, certificates, time-outs and repeats.
 
-    add ──► queue, bounded ──► thread: gathers for a second ──► exporter ──► collector
-              └── full: dropped, counted          └── failed after its repeats: dropped, counted, said once
+    add, add_group ──► queue, bounded ──► thread: gathers for a second ──► exporter ──► collector
+                         └── full: dropped, counted       └── failed after its repeats: dropped, counted, said once
 
 The exporter reads the standard variables OTEL_EXPORTER_OTLP_… (headers, certificates, time-out, compression), and the
 resource reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
@@ -25,7 +25,7 @@ import structlog
 
 from tickwise import __version__
 from tickwise.domain.errors import Misconfigured
-from tickwise.ports.tracing import SpanRecord
+from tickwise.ports.tracing import SpanGroup, SpanRecord
 
 if TYPE_CHECKING:
     from tickwise.adapters.tracing.encoding import SpanEncoder
@@ -110,7 +110,9 @@ class OtlpSpans:
         self._endpoint = endpoint
         self._dropped = dropped
         self._sent = sent
-        self._queue: deque[SpanRecord] = deque()
+        self._queue: deque[SpanRecord | SpanGroup] = deque()
+        self._added = self._taken = 0
+        """Spans, since the begin. Each number is changed by one thread alone."""
         self._more = threading.Event()
         self._failing = False
         self._closing = False
@@ -120,15 +122,24 @@ class OtlpSpans:
     @property
     def waiting(self) -> int:
         """The number of spans in the queue."""
-        return len(self._queue)
+        return self._added - self._taken
 
     def add(self, span: SpanRecord) -> None:
         """See `SpanSink`."""
-        if self._closing or len(self._queue) >= QUEUE_MAX:
-            self._dropped("full", 1)
+        self._add(span, 1)
+
+    def add_group(self, group: SpanGroup) -> None:
+        """See `SpanSink`."""
+        self._add(group, group.size)
+
+    def _add(self, item: SpanRecord | SpanGroup, count: int) -> None:
+        waiting = self._added - self._taken + count
+        if self._closing or waiting > QUEUE_MAX:
+            self._dropped("full", count)
             return
-        self._queue.append(span)
-        if len(self._queue) >= BATCH:
+        self._added += count
+        self._queue.append(item)
+        if waiting >= BATCH and not self._more.is_set():
             self._more.set()
 
     def close(self) -> None:
@@ -141,35 +152,48 @@ class OtlpSpans:
             self._thread.join(FLUSH_SECONDS / 4)
         else:
             self._exporter.shutdown()
-        if left := len(self._queue):
-            self._queue.clear()
-            self._dropped("end", left)
+        if self._queue:
+            self._dropped("end", self._take(QUEUE_MAX)[1])
 
     def _run(self) -> None:
         while True:
             self._more.wait(GATHER_SECONDS)
             self._more.clear()
             while self._queue:
-                self._send([self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))])
+                self._send(*self._take(BATCH))
             if self._closing:
                 return
 
-    def _send(self, batch: Sequence[SpanRecord]) -> None:
+    def _take(self, most: int) -> tuple[list[SpanRecord | SpanGroup], int]:
+        """The oldest of what waits, and the number of its spans: about `most`, for a group is taken whole."""
+        taken: list[SpanRecord | SpanGroup] = []
+        count = 0
+        while count < most:
+            try:
+                item = self._queue.popleft()
+            except IndexError:
+                break
+            taken.append(item)
+            count += item.size if isinstance(item, SpanGroup) else 1
+        self._taken += count
+        return taken, count
+
+    def _send(self, batch: Sequence[SpanRecord | SpanGroup], count: int) -> None:
         try:
             body = self._encoder.request(batch)
             arrived = self._exporter._client.export(body).success  # noqa: SLF001  # `export` takes spans of the library alone, whose version is pinned
         except Exception:  # a defect of a library must not end the thread
-            logger.exception("spans_unsendable", spans=len(batch))
+            logger.exception("spans_unsendable", spans=count)
             arrived = False
         if arrived:
-            self._sent(len(batch))
+            self._sent(count)
             if self._failing:
                 logger.info("spans_sent_again")
             self._failing = False
             return
-        self._dropped("failed", len(batch))
+        self._dropped("failed", count)
         if not self._failing:
-            logger.warning("spans_unsent", spans=len(batch), detail="the collector is away, or refuses them")
+            logger.warning("spans_unsent", spans=count, detail="the collector is away, or refuses them")
         self._failing = True
 
 

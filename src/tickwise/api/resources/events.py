@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -92,6 +92,8 @@ class LogLineView(msgspec.Struct, kw_only=True):
     next_offset: int
     line: str
     """Without its end; of more than 64 kB: a part of it."""
+    origin: Literal["task", "tickwise"]
+    """`tickwise`: Tickwise itself wrote it, and no task can make it say so."""
 
 
 def _credential(call: Call, namespace: str | None) -> Credential:

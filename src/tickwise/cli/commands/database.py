@@ -9,6 +9,7 @@ import click
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 from tickwise.cli.terminal.progress import progress
+from tickwise.domain.fencing import SHARD_STEP
 
 
 @click.group()
@@ -37,11 +38,21 @@ _database = click.option(
     multiple=True,
     help="Then do `db grant-service ROLE` too. Repeat it for more.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1, SHARD_STEP),
+    metavar="N",
+    help="On Cassandra: make the keyspace with N shards, which stays so.  [1]",
+)
 @_database
 @json_option
 @click.pass_obj
 def upgrade(
-    session: Session, executor_role: str | None, service_roles: tuple[str, ...], database_url: str | None
+    session: Session,
+    executor_role: str | None,
+    service_roles: tuple[str, ...],
+    shards: int | None,
+    database_url: str | None,
 ) -> None:
     """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
     from tickwise import config
@@ -49,7 +60,7 @@ def upgrade(
 
     settings = config.load(session.environ, {"database_url": database_url})
     with progress("steps", quiet=session.as_json) as tell:
-        revision = processes.db_upgrade(settings, executor_role, service_roles, tell)
+        revision = processes.db_upgrade(settings, executor_role, service_roles, tell, shards=shards)
     if session.as_json:
         session.show_json({"revision": revision, "executor_role": executor_role, "service_roles": service_roles})
         return

@@ -15,6 +15,7 @@ from tickwise.cli.lookup.names import names_of
 from tickwise.cli.lookup.pages import first_of
 from tickwise.cli.references import executor_id, job_id, run_id
 from tickwise.cli.session import Session, list_options, server_options, view_options
+from tickwise.cli.views.log_origins import write_origins
 from tickwise.cli.views.runs import attempts_table, fields, run_table
 
 MAX_OTHERS: Final = 20
@@ -194,11 +195,18 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
 @click.argument("run", type=RUN)
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends; the exit code tells how.")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
+@click.option("--origin", is_flag=True, help="Say before each line who wrote it: the task, or Tickwise itself.")
 @view_options
 @click.pass_obj
-def logs(session: Session, run: str, follow: bool, attempt: int | None) -> int:
-    """Print what a run wrote: its log goes to stdout, remarks about it to stderr."""
+def logs(session: Session, run: str, follow: bool, attempt: int | None, origin: bool) -> int:
+    """Print what a run wrote: its log goes to stdout, remarks about it to stderr.
+
+    The log is printed byte for byte. With --origin control characters of the task are shown and not obeyed, so that no
+    task can print the mark of a line that it did not write.
+    """
     identifier = run_id(session, run)
+    if origin and (follow or session.as_json):
+        raise click.UsageError("--origin goes neither with --follow nor with --json.")
     if follow:
         if attempt is not None:
             raise click.UsageError("--follow shows all attempts; leave --attempt out.")
@@ -209,6 +217,9 @@ def logs(session: Session, run: str, follow: bool, attempt: int | None) -> int:
         return exit_code(ended)
     found = session.client.run_get(identifier)
     latest = attempt or int(found.get("attempt_number") or 0)
+    if origin:
+        write_origins(session, identifier, latest)
+        return Exit.OK
     content = b"".join(_whole_log(session, identifier, latest)) if latest else b""
     if session.as_json:
         text = content.decode(errors="replace")

@@ -130,9 +130,10 @@ def recorder(session: Session, /, **flags: Any) -> int:
 @_database_option
 @click.pass_obj
 def keeper(session: Session, /, **flags: Any) -> int:
-    """Own the data of a Cassandra keyspace, and serve it to all roles.
+    """Own shards of a Cassandra keyspace, and serve them to all roles.
 
-    Until SIGTERM or Ctrl-C; then another keeper takes over at once. One owns the keyspace at a time; further ones wait
-    to take over. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is none.
+    Until SIGTERM or Ctrl-C; then other keepers take over at once. All keepers of a keyspace share its shards evenly;
+    further ones wait. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is
+    none.
     """
     return _run(session, "keeper", flags)

@@ -1,1 +1,1 @@
-"""Jobs and runs as rows and as fields."""
+"""Jobs and runs as rows and as fields; a log with the origin of each line."""

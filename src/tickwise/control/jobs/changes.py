@@ -22,7 +22,7 @@ from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
 from tickwise.control.jobs.links import RACES_MAX, SequenceLinks
 from tickwise.control.jobs.moves import CHANGED_TOO_OFTEN, check_version
-from tickwise.control.jobs.named_secrets import warnings_of
+from tickwise.control.jobs.named_secrets import own_names, warnings_of
 from tickwise.control.jobs.planning import LASTING, Replanned, plan_fields, plan_of, replanned, upcoming
 from tickwise.control.jobs.policies import Keyed, check_kept, doubtful, policies, with_keys
 from tickwise.control.jobs.replans import Ahead, greatest_spread, replan_changed
@@ -206,8 +206,7 @@ class JobChanges:
             fields |= trace_fields(None)  # each of its runs is in a trace of its own
         definition = with_keys(msgspec.structs.replace(old, **fields), keyed, sent)
         definition = self._identified(row, body, definition, task.kind)
-        doubts = self._doubts(body, definition, task, is_new=resolved is not None)
-        doubts = (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
+        doubts = self._doubts(body, definition, task, scene, is_new=resolved is not None)
         change = JobChange(
             namespace=row.namespace,
             job_id=row.job_id,
@@ -222,6 +221,7 @@ class JobChanges:
             owner=row.owner if body.owner is UNSET else body.owner or who.name,
             replan=replan_changed(row, before, changed, scene.now, await self._ahead(row, changed, scene.now)),
             calendars=tuple(use.name for use in plan.calendars),
+            secrets=sorted(own_names(bytes(definition.task))),
             expected_paused=None if changed is None else row.status is JobStatus.PAUSED,
             postponed_after_seconds=greatest_spread(plan),
             rate_changed=(definition.rate, definition.rate_key) != (old.rate, old.rate_key),
@@ -235,13 +235,16 @@ class JobChanges:
         warnings = (*_zone_warning(body, old, changed), *(changed.timing.warnings if changed and dry_run else ()))
         return ChangeResult(row=row, warnings=(*warnings, *doubts), **difference)
 
-    def _doubts(self, body: JobBody, definition: Definition, task: CheckedTask, *, is_new: bool) -> tuple[str, ...]:
-        """The warnings about its retries, where its limits and retries can be of this kind of task. `is_new`: the task
-        is another one now. Raises `Invalid`."""
+    def _doubts(
+        self, body: JobBody, definition: Definition, task: CheckedTask, scene: Scene, *, is_new: bool
+    ) -> tuple[str, ...]:
+        """The warnings about its retries, where its limits and retries can be of this kind of task, and about its
+        secrets. `is_new`: the task is another one now. Raises `Invalid`."""
         rules = self._composer.check.rules_of(task.kind)
         if body.limits or is_new:
             check_kept(definition.limits, task.kind, rules.limits, sent=bool(body.limits))
-        return doubtful(definition.retry, task, rules.reasons) if body.retry else ()
+        doubts = doubtful(definition.retry, task, rules.reasons) if body.retry else ()
+        return (*doubts, *warnings_of(bytes(task.text), scene.missing_secrets))
 
     def _confined(self, row: JobRow, body: JobBody, kind: str, old: Definition, scene: Scene) -> Confined:
         """The confinement that the job has then. Raises `Invalid`."""

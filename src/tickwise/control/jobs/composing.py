@@ -22,7 +22,7 @@ from tickwise.control.bodies import JobBody
 from tickwise.control.jobs.confining import check_run_as, confine
 from tickwise.control.jobs.identity import JobFacts, with_identity
 from tickwise.control.jobs.lanes import lane
-from tickwise.control.jobs.named_secrets import warnings_of
+from tickwise.control.jobs.named_secrets import own_names, warnings_of
 from tickwise.control.jobs.planning import LASTING, Timing, plan_fields, timing
 from tickwise.control.jobs.policies import policies_for
 from tickwise.control.jobs.resolving import ResolvedTask, checked_channels, resolve
@@ -100,6 +100,7 @@ def compose(who: Principal, body: JobBody, scene: Scene, check: TaskCheck, rando
             calendars=tuple(use.name for use in plan.calendars) if plan.calendars else (),
             zone_data=when.zone_data,
             source=Source.of(who),
+            secrets=sorted(own_names(bytes(task.text))),
         ),
         (*lasting, *passing) if passing else lasting,
     )

@@ -22,6 +22,7 @@ import msgspec
 
 from tickwise.control.audit.entries import job_changed
 from tickwise.control.context import ControlContext
+from tickwise.control.jobs.named_secrets import own_names
 from tickwise.control.jobs.planning import plan_of
 from tickwise.control.jobs.successors import check_sequence, look
 from tickwise.documents.definition import decode_definition, encode_definition
@@ -112,4 +113,5 @@ def with_steps(row: JobRow, steps: Steps) -> JobChange:
         owner=row.owner,
         replan=None,
         calendars=tuple(use.name for use in plan_of(definition).calendars),
+        secrets=sorted(own_names(bytes(definition.task))),
     )

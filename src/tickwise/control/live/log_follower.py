@@ -20,6 +20,7 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.live.streams import HEARTBEAT_SECONDS, RETRY_MILLISECONDS, End, EventStream, comment, marker
 from tickwise.control.runs.logs import read_log
+from tickwise.documents.log_origin import Ranges, holds
 from tickwise.documents.progress import LINE_BEGIN, RunProgress, read_progress
 from tickwise.domain.errors import NotFound, Unavailable
 from tickwise.domain.lifecycle import FINAL
@@ -59,6 +60,8 @@ class OutputPart(NamedTuple):
     """Of the first byte."""
     lines: list[tuple[bytes, int]]
     """Each with its end, and the offset after it."""
+    own: Ranges = ()
+    """The parts that Tickwise itself wrote."""
 
     @property
     def next_offset(self) -> int:
@@ -81,6 +84,7 @@ def written_lines(part: OutputPart) -> bytes:
                 "offset": after - len(line),
                 "next_offset": after,
                 "line": line.rstrip(b"\r\n").decode("utf-8", "replace"),
+                "origin": "tickwise" if holds(part.own, after - len(line), after) else "task",
             },
             place=log_id(part.attempt, after),
         )
@@ -187,7 +191,7 @@ class LogFollower:
         gave_up = ended and self._waited >= LATE_SECONDS
         lines, used = _lines(chunk.content, whole=stored or (gave_up and len(chunk.content) < READ_BYTES))
         after = [(line, self._offset + end) for line, end in lines]
-        part = self._write(OutputPart(self._run, self._attempt, self._offset, after)) if lines else b""
+        part = self._write(OutputPart(self._run, self._attempt, self._offset, after, chunk.own)) if lines else b""
         if any(line.startswith(LINE_BEGIN) for line, _ in lines):
             part += await self._new_progress()
         self._offset += used

@@ -22,7 +22,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tickwise.domain.errors import Unauthenticated
-from tickwise.domain.notices.rules import Notice, NoticeEvent
+from tickwise.domain.notices.rules import GOOD, Notice, NoticeEvent
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import SessionStore
 
@@ -140,7 +140,7 @@ def action_links(notice: Notice, public_url: str, sign: Callable[[ActionLink], s
     if notice.is_test or not notice.lines:
         return {}
     found = {}
-    alerts = {line.alert_id for line in notice.lines if line.event is not NoticeEvent.RECOVERY}
+    alerts = {line.alert_id for line in notice.lines if line.event not in GOOD}
     if len(alerts) == 1 and (alert_id := next(iter(alerts))) is not None:
         found["Acknowledge"] = ActionLink(LinkAction.ACKNOWLEDGE, notice.namespace, alert_id, notice.notice_id)
     last = notice.lines[-1]

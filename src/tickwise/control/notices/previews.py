@@ -33,7 +33,7 @@ LATE_SECONDS: Final = 60.0
 JUDGED: Final = frozenset(
     {
         NoticeEvent.FAILURE, NoticeEvent.FIRST_FAILURE, NoticeEvent.RECOVERY, NoticeEvent.DID_NOT_RUN,
-        NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES, NoticeEvent.DEAD_LETTER,
+        NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES, NoticeEvent.DEAD_LETTER, NoticeEvent.SUCCESS,
     }
 )  # fmt: skip
 
@@ -168,9 +168,10 @@ def _of_job(rule: NotificationRule, runs: Sequence[RunRow]) -> Iterator[ToldRun]
             for event in told:
                 is_open = is_open or event in rule.on
                 yield from _hit(rule, event, run)
-        elif is_open:
-            is_open = False
-            yield from _hit(rule, NoticeEvent.RECOVERY, run)
+            continue
+        is_told = is_open and NoticeEvent.RECOVERY in rule.on
+        is_open = False
+        yield from _hit(rule, NoticeEvent.RECOVERY if is_told else NoticeEvent.SUCCESS, run)
 
 
 def _counts(rule: NotificationRule, ends: Sequence[bool]) -> bool:

@@ -24,8 +24,10 @@ from tickwise.domain.calendar.entries import WEEKDAYS
 from tickwise.domain.errors import Invalid
 from tickwise.domain.notices.rules import (
     ALWAYS_AT_ONCE,
+    GOOD,
     INSTALLATION,
     MAX_CHANNELS_OF_RULE,
+    OF_NAMED_JOBS,
     FailuresOf,
     NoticeEvent,
     NotificationRule,
@@ -64,7 +66,11 @@ JobReferences = Annotated[
     Meta(max_length=JOBS_MAX, description="These jobs, by id, key or name."),
 ]
 RuleLabels = Annotated[
-    Labels, Meta(description="Jobs that have all of these labels. Without jobs and labels: the whole namespace.")
+    Labels,
+    Meta(
+        description="Jobs that have all of these labels. Without jobs and labels: the whole namespace. A rule about "
+        "success names jobs, and has no labels."
+    ),
 ]
 Time = Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")]
 
@@ -255,6 +261,7 @@ def check_rule(rule: NotificationRule) -> None:
                 pointer="/on",
             )
         _check_no_jobs(rule)
+        _check_named_jobs(rule)
     for name, value, events in (
         ("after", rule.after, _TIMED),
         ("in_a_row", rule.in_a_row, {NoticeEvent.FAILURE}),
@@ -288,6 +295,23 @@ def _check_no_jobs(rule: NotificationRule) -> None:
             f"{event.value} is about keys, and no job has any: make a rule of its own for it, without jobs and labels",
             pointer="/on",
         )
+
+
+def _check_named_jobs(rule: NotificationRule) -> None:
+    for event in sorted(rule.on & OF_NAMED_JOBS) if rule.labels or not rule.jobs else ():
+        advice = (
+            "leave labels out, and name each job" if rule.jobs else "name the jobs that it is about, without labels"
+        )
+        raise Invalid(
+            f"{event.value} is noted of the jobs that a rule names, and of no others; {advice}",
+            pointer="/labels" if rule.labels else "/jobs",
+        )
+    for name, value in (("repeat", rule.repeat_seconds), ("escalate", rule.escalation)):
+        if value is not None and rule.on <= GOOD and rule.on & OF_NAMED_JOBS:
+            raise Invalid(
+                f"a success opens no alert that could stay open; leave {name} out, or add other events",
+                pointer=f"/{name}",
+            )
 
 
 def _check_installation(rule: NotificationRule) -> None:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from tickwise.control.runs.downloads import Download
 from tickwise.control.runs.waiting_output import WaitingOutput
+from tickwise.documents.log_origin import Ranges, joined, read_own, within
 from tickwise.domain.errors import NotFound
 from tickwise.ports.blobs import LOG_LAST, LOG_WHOLE, BlobInfo, Blobs, log_prefix
 
@@ -46,6 +47,8 @@ class LogChunk(NamedTuple):
     """The part that is not stored yet, of an attempt that is over."""
     is_closed: bool = True
     """The last part is stored."""
+    own: Ranges = ()
+    """The parts of the content that Tickwise itself wrote, by their offsets in the log."""
 
     @property
     def next_offset(self) -> int:
@@ -124,6 +127,17 @@ class LogReader:
     def notice_bytes(self) -> int:
         """The bytes of the lines that stand for lost parts."""
         return sum(len(chunk.notice) for chunk in self._chunks)
+
+    def own(self, told: Ranges) -> Ranges:
+        """The parts that Tickwise itself wrote, out of those that the executor told. Behind a part that is lost its
+        offsets hold no more: nothing there is ours but the lines about what is lost."""
+        notices = [
+            (begin, begin + chunk.size_bytes)
+            for begin, chunk in zip(self._begins, self._chunks, strict=False)
+            if chunk.notice
+        ]
+        known = notices[0][0] if notices else self.size
+        return joined((*within(told, 0, known), *notices))
 
     @property
     def is_closed(self) -> bool:
@@ -273,8 +287,10 @@ async def read_log(blobs: Blobs, run: UUID, attempt: int, *, offset: int, limit:
         return LogChunk(0, offset, b"", ended)
     reader = await LogReader.open(blobs, run, attempt)
     content = await reader.read(offset, limit)
+    # Read after the content: what is there of our lines is told by now.
+    own = within(reader.own(await read_own(blobs, run, attempt)), offset, offset + len(content)) if content else ()
     complete = (reader.is_closed or ended) and offset + len(content) >= reader.size
-    return LogChunk(attempt, offset, content, complete, reader.size, is_closed=reader.is_closed)
+    return LogChunk(attempt, offset, content, complete, reader.size, is_closed=reader.is_closed, own=own)
 
 
 async def log_download(blobs: Blobs, run: UUID, attempt: int) -> Download:

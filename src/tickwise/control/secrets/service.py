@@ -20,6 +20,7 @@ from msgspec import Meta
 from tickwise.control.access import holds_everywhere, requires, requires_none
 from tickwise.control.audit.entries import entry
 from tickwise.control.context import ControlContext
+from tickwise.control.secrets.uses import USES_COUNTED, NamedUses, check_unused, named_uses
 from tickwise.documents.channel_secrets import opened_secrets, sealed_secrets, sealed_under
 from tickwise.domain.audit import AuditAction
 from tickwise.domain.callers import INSTALLATION
@@ -158,10 +159,17 @@ class SecretService:
 
     @requires(Permission.SECRETS_READ)
     async def page(self, who: Principal, after: str | None, limit: int) -> Sequence[SecretRow]:
-        """The secrets of the namespace by name, those after `after`."""
+        """The secrets of the namespace by name, those after `after`, each with the number of jobs that stay and name
+        it, `USES_COUNTED` at most."""
         place = None if after is None else SecretPlace(who.namespace, after)
-        query = SecretQuery(namespace=who.namespace, after=place, limit=limit)
+        query = SecretQuery(namespace=who.namespace, after=place, jobs_most=USES_COUNTED, limit=limit)
         return await self._context.store.secrets.find(query)
+
+    @requires(Permission.SECRETS_READ)
+    async def uses(self, who: Principal, name: str) -> NamedUses:
+        """The jobs and stored tasks that name a secret. Raises `NotFound` if there is no such secret."""
+        await self._get(who, name)
+        return await named_uses(self._context, who, name)
 
     @requires(Permission.SECRETS_READ)
     async def get(self, who: Principal, name: str) -> SecretDetails:
@@ -174,10 +182,14 @@ class SecretService:
         return await self._details(SecretPlace(who.namespace, clean_secret_name(name)))
 
     @requires(Permission.SECRETS_WRITE)
-    async def remove(self, who: Principal, name: str, only: SecretDetails | None = None) -> SecretDetails:
+    async def remove(
+        self, who: Principal, name: str, only: SecretDetails | None = None, *, force: bool = False
+    ) -> SecretDetails:
         """Remove a secret with all of its versions, with `only` nothing but that version; what it was. Raises
-        `NotFound`, `VersionConflict`."""
+        `NotFound`, `VersionConflict`; unless `force`, `Conflict`, code `secret_in_use`."""
         found = only or await self._get(who, name)
+        if not force:
+            await check_unused(self._context, who, name)
         place = SecretPlace(who.namespace, name)
         version = None if only is None else only.row.version
         audit = entry(who, AuditAction.SECRET_REMOVED, "secret", name, detail={"version": found.row.version})

@@ -4,6 +4,7 @@
                                      one stands: counted; in a notice that still waits, too
                                      of many one-time jobs: told again, at growing distances
     success ──► the alerts of its job are closed; those about failures are told by rules that ask for recoveries
+                rules that name its job, and ask for successes, tell it
                 those about a run that was late, long or tried often, and ends well: at rest until a newer one does well
     alert that is due ──► told again, told to others, or open after its snooze
 
@@ -15,7 +16,7 @@ acknowledged one only its recovery is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -263,7 +264,9 @@ class _Judging:
 
     def event(self, event: PendingEvent) -> None:
         if event.state is RunState.SUCCESS or event.event is NoticeEvent.RECOVERY:
-            self._recover(event)
+            told = self._recover(event)
+            if event.state is RunState.SUCCESS:
+                self._succeed(event, told)
             return
         # A failed run that is a dead letter is one problem: one alert of a rule that asks for both.
         counted: set[UUID] = set()
@@ -404,8 +407,8 @@ class _Judging:
 
     # ------------------------------------------------------------------------------------------- recoveries
 
-    def _recover(self, event: PendingEvent) -> None:
-        """Close the alerts of a subject that are over, and tell it."""
+    def _recover(self, event: PendingEvent) -> set[UUID]:
+        """Close the alerts of a subject that are over, and tell it; the rules that told it."""
         subject, of_run = _subject(event), event.event is None
         standing = self._standing.get(subject, {})
         drafts = self._drafts.get(subject, {})
@@ -430,8 +433,14 @@ class _Judging:
             if rule is not None and NoticeEvent.RECOVERY in rule.on and rule.rule_id not in told:
                 told[rule.rule_id] = rule
                 self._tell(rule, rule.channels, self._recovery(event, draft), before=draft.seen_until)
-        if is_over:
-            self._tell_others(event, told)
+        return set(told) | self._tell_others(event, told) if is_over else set()
+
+    def _succeed(self, event: PendingEvent, told: Collection[UUID]) -> None:
+        """Tell a success, by the rules that did not tell the recovery that it is."""
+        for rule in self._rules(event, NoticeEvent.SUCCESS):
+            if rule.rule_id not in told:
+                sentence = sentence_of(NoticeEvent.SUCCESS, event)
+                self._tell(rule, rule.channels, self._line(None, NoticeEvent.SUCCESS, event, sentence))
 
     def _ends(
         self, key: AlertKey, draft: _AlertDraft, rule: NotificationRule | None, event: PendingEvent, *, of_run: bool
@@ -462,11 +471,16 @@ class _Judging:
         draft.sentence = said
         self._drafts.setdefault(key.subject, {})[key] = draft
 
-    def _tell_others(self, event: PendingEvent, told: Mapping[UUID, NotificationRule]) -> None:
-        """Tell rules that ask for recoveries and for no failures."""
-        for rule in self._rules(event, NoticeEvent.RECOVERY):
-            if rule.rule_id not in told and not rule.on & RECOVERS:
-                self._tell(rule, rule.channels, self._recovery(event, None))
+    def _tell_others(self, event: PendingEvent, told: Collection[UUID]) -> set[UUID]:
+        """Tell rules that ask for recoveries and for no failures; which they are."""
+        others = [
+            rule
+            for rule in self._rules(event, NoticeEvent.RECOVERY)
+            if rule.rule_id not in told and not rule.on & RECOVERS
+        ]
+        for rule in others:
+            self._tell(rule, rule.channels, self._recovery(event, None))
+        return {rule.rule_id for rule in others}
 
     def _recovery(self, event: PendingEvent, draft: _AlertDraft | None) -> NoticeLine:
         sentence = sentence_of(NoticeEvent.RECOVERY, event)

@@ -5,6 +5,7 @@
     a few                 [warning] 2 failures of 2 jobs: nightly-report, sync
     a storm               [critical] 100,000 failures of 3 jobs
     a recovery            [info] nightly-report succeeded again
+    a success             [info] nightly-report succeeded
     a repeat              [warning] Still open: nightly-report failed
     an escalation         [critical] Nobody acknowledged: nightly-report failed
 
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from tickwise.domain.excerpts import one_line
-from tickwise.domain.notices.rules import MAX_LINES, Notice, NoticeEvent, NoticeLine
+from tickwise.domain.notices.rules import GOOD, MAX_LINES, Notice, NoticeEvent, NoticeLine
 
 TITLE_CHARACTERS: Final = 200
 TEXT_CHARACTERS: Final = 20_000
@@ -55,6 +56,7 @@ _WORDS: Final[Mapping[NoticeEvent, _Words]] = {
     NoticeEvent.OBJECTIVE: _Words("burns its error budget", "objectives that burn"),
     NoticeEvent.ANOMALY: _Words("is unlike itself", "anomalies"),
     NoticeEvent.EXPIRING: _Words("ends soon", "ends of certificates and keys"),
+    NoticeEvent.SUCCESS: _Words("succeeded", "successes"),
 }
 _SUBJECTS: Final[Mapping[NoticeEvent, tuple[str, str]]] = {
     NoticeEvent.EXECUTOR_LOST: ("executor", "executors"),
@@ -134,7 +136,7 @@ def _title(notice: Notice) -> str:
         if len(kinds) == 1:
             times = f" {count_text(notice.events)} times" if notice.events > 1 else ""
             return f"{begin}{name} {_happened(last)}{times}"
-        over = notice.lines[-1].event is NoticeEvent.RECOVERY
+        over = last.event not in GOOD and notice.lines[-1].event in GOOD
         return f"{begin}{name} {_happened(last)}{', and succeeded again' if over else ''}"
     what = " and ".join(_WORDS[kind].many for kind in sorted(kinds)) if len(kinds) <= KINDS_NAMED else "events"
     [(one, many), *others] = {_SUBJECTS.get(kind, ("job", "jobs")) for kind in kinds}
@@ -166,8 +168,8 @@ def _is_repeat(notice: Notice) -> bool:
 
 
 def _leading(notice: Notice) -> NoticeLine | None:
-    """The newest line that is no recovery, or the newest of all."""
-    troubles = [line for line in notice.lines if line.event is not NoticeEvent.RECOVERY]
+    """The newest line of a trouble, or the newest of all."""
+    troubles = [line for line in notice.lines if line.event not in GOOD]
     return next(reversed(troubles or list(notice.lines)), None)
 
 
@@ -204,7 +206,7 @@ def _rows(notice: Notice, public_url: str | None) -> Iterator[str]:
     """The newest lines, the newest first."""
     lines = list(notice.lines)
     for is_over in (False, True):  # what is over stands below what is not
-        part = [line for line in reversed(lines) if (line.event is NoticeEvent.RECOVERY) == is_over]
+        part = [line for line in reversed(lines) if (line.event in GOOD) == is_over]
         yield from (_row(line, notice, public_url) for line in part)
     if notice.events > len(lines):
         yield f"… and {count_text(notice.events - len(lines))} more."

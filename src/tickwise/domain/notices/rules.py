@@ -52,6 +52,8 @@ class NoticeEvent(StrEnum):
     """A run that succeeded took, or wrote, far more or less than earlier runs of its job."""
     EXPIRING = "expiring"
     """A certificate or a key ends soon."""
+    SUCCESS = "success"
+    """A run succeeded. It opens no alert, and is told each time, of jobs that the rule names."""
 
 
 OF_NOTIFY: Final = frozenset({NoticeEvent.FAILURE, NoticeEvent.RECOVERY, NoticeEvent.DID_NOT_RUN, NoticeEvent.FUSE})
@@ -65,8 +67,12 @@ PASSES: Final = RECOVERS | {
 OF_ONE_RUN: Final = frozenset({NoticeEvent.LATE, NoticeEvent.LONG, NoticeEvent.RETRIES})
 """Events of a run that may still end well. Their alert is closed by a success of a newer run of the job; of a job that
 runs once by that of the run itself."""
-OPENS: Final = frozenset(NoticeEvent) - {NoticeEvent.RECOVERY}
+GOOD: Final = frozenset({NoticeEvent.RECOVERY, NoticeEvent.SUCCESS})
+"""Events that are no trouble."""
+OPENS: Final = frozenset(NoticeEvent) - GOOD
 """Events that open an alert; a recovery closes those about failures."""
+OF_NAMED_JOBS: Final = frozenset({NoticeEvent.SUCCESS})
+"""Events of jobs that a rule names: nearly each run succeeds, and successes of other jobs are not even noted."""
 ALWAYS_AT_ONCE: Final = frozenset({NoticeEvent.DID_NOT_RUN})
 """Events that wait for no group and no quiet hours."""
 

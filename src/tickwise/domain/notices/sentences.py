@@ -7,7 +7,7 @@ from typing import Final
 from tickwise.domain.excerpts import cause_line
 from tickwise.domain.notices.changes import PendingEvent
 from tickwise.domain.notices.messages import length_text, time_text
-from tickwise.domain.notices.rules import NoticeEvent
+from tickwise.domain.notices.rules import GOOD, NoticeEvent
 
 MAX_SENTENCE: Final = 300
 """Characters."""
@@ -26,6 +26,7 @@ _WORDS: Final = {
     NoticeEvent.OBJECTIVE: "the error budget burns too fast",
     NoticeEvent.ANOMALY: "a run is unlike those before it",
     NoticeEvent.EXPIRING: "it ends soon",
+    NoticeEvent.SUCCESS: "a run succeeded",
 }
 
 
@@ -46,8 +47,8 @@ def sentence_of(event: NoticeEvent, pending: PendingEvent, *, threshold: str | N
     words = threshold or _WORDS[event]
     if event is NoticeEvent.RETRIES:
         words = f"{words} after attempt {pending.attempt} failed"
-    said = pending.error if event is not NoticeEvent.RECOVERY else None
-    detail = cause_line(said) or (pending.reason if event is not NoticeEvent.RECOVERY else None)
+    said = pending.error if event not in GOOD else None
+    detail = cause_line(said) or (pending.reason if event not in GOOD else None)
     return _line(f"{words}: {detail}" if detail else words)
 
 

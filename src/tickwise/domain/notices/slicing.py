@@ -17,8 +17,8 @@ from tickwise.domain.notices.index import RuleIndex
 from tickwise.domain.notices.judging import asked_names
 from tickwise.domain.notices.rules import PASSES, NoticeEvent
 
-_OF_SUCCESS: Final = (NoticeEvent.RECOVERY, *sorted(PASSES))
-"""A success tells rules about recoveries, and closes alerts of rules about the others."""
+_OF_SUCCESS: Final = (NoticeEvent.RECOVERY, NoticeEvent.SUCCESS, *sorted(PASSES))
+"""A success tells rules about recoveries and successes, and closes alerts of rules about the others."""
 
 _Key = tuple[NoticeEvent, UUID | None]
 

@@ -84,6 +84,8 @@ class NewJob(NamedTuple):
     """The version of the zone data that `due` was computed with; None if no zone's rules were needed."""
     source: Source | None = None
     """The caller who made it, for the audit log; None: no entry is written."""
+    secrets: Sequence[str] = ()
+    """The names of the secrets of our own store that its task names (`SecretStore.uses`)."""
 
 
 class NewRun(NamedTuple):
@@ -256,6 +258,7 @@ class JobChange:
     replan: Replan | None
     """None: the schedule stays, and with it every timer and run."""
     calendars: Sequence[str] = ()
+    secrets: Sequence[str] = ()
     expected_paused: bool | None = None
     """True if the job was PAUSED when the plan was made: a pause changes no version. `VersionConflict` if the job's
     pause differs by now. None: the plan is valid either way."""

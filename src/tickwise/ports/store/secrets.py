@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.ports.sealing import SealedParts
+from tickwise.ports.store.definitions import StoredTask
 
 MAX_SECRETS: Final = 1_000
 """The most secrets of one namespace."""
 VERSIONS_KEPT: Final = 10
 """The records of so many versions of a secret are kept, the newest included."""
+USES_LOOKED_AT: Final = 2_000
+"""The one-time jobs with the name of one secret that one question looks at."""
 
 
 class SecretPlace(NamedTuple):
@@ -57,6 +61,28 @@ class SecretRow:
     changed_at: float
     """The time of its newest version."""
     changed_by: str
+    jobs: int = 0
+    """The number of jobs that stay (recurring, or on demand) and name it, as far as the query counts them."""
+
+
+class SecretUse(NamedTuple):
+    """A job whose task names a secret."""
+
+    job_id: UUID
+    name: str
+    key: str | None
+    labels: Mapping[str, str]
+
+
+class SecretUses(NamedTuple):
+    """The jobs and tasks that name a secret."""
+
+    jobs: Sequence[SecretUse]
+    """By id."""
+    tasks: Sequence[StoredTask]
+    """The newest versions that have the word `secret`, by task_id: the caller reads what they name."""
+    more: bool
+    """There are more than were asked for, or there may be: not all one-time jobs were looked at."""
 
 
 class SecretVersion(NamedTuple):
@@ -78,6 +104,8 @@ class SecretQuery:
     """Only those behind this place."""
     not_under: Collection[bytes] = ()
     """Only those that no key of these ids wraps."""
+    jobs_most: int = 0
+    """Jobs that name each of them are counted up to this number."""
     limit: int = 100
 
 
@@ -133,6 +161,13 @@ class SecretStore(SealedSecrets, Protocol):
     async def remove(self, place: SecretPlace, version: int | None, *, audit: AuditEntry | None = None) -> bool:
         """Remove a secret with all of its versions. False: there is none. `version`: only if that is its newest one;
         raises `VersionConflict` otherwise."""
+        ...
+
+    async def uses(self, place: SecretPlace, limit: int) -> SecretUses:
+        """The lasting jobs (`placement`) of the namespace whose task names the secret, and the stored tasks that may,
+        so many of each at most. A job that is cancelled is none of them. A one-time job is one while it has a timer or
+        an unfinished run; `USES_LOOKED_AT` of them are looked at. The secret need not be there. The names are indexed,
+        so no other job is read."""
         ...
 
     async def keys_used(self) -> Mapping[bytes, int]:

@@ -115,13 +115,31 @@ _remembered = lru_cache(BODIES_KEPT)(_read)
 class AttemptTrace(NamedTuple):
     """The place of an attempt in a trace that is recorded."""
 
-    attempt: TraceContext
+    trace_id: int
+    span_id: int
+    """Of the attempt (`Tracer.span_id`): those of its task and its wait follow from it."""
     parent_id: int | None
     """The span that the run was made in; None: the run begins its trace."""
-    task: TraceContext
-    """Of its task, …"""
-    wait: TraceContext
-    """… and of its wait."""
+    tracestate: str
+
+    @property
+    def attempt(self) -> TraceContext:
+        """Of the attempt, …"""
+        return _new(TraceContext, (self.trace_id, self.span_id, True, self.tracestate))
+
+    @property
+    def task_id(self) -> int:
+        """… of its task, …"""
+        return self.span_id | 1
+
+    @property
+    def wait_id(self) -> int:
+        """… and of its wait."""
+        return self.span_id | 2
+
+    def of_task(self) -> tuple[str, str | None]:
+        """`traceparent` and `tracestate` as its task is handed them."""
+        return f"00-{self.trace_id:032x}-{self.span_id | 1:016x}-01", self.tracestate or None
 
 
 class HeldRun(msgspec.Struct, eq=False):
@@ -151,7 +169,7 @@ class HeldRun(msgspec.Struct, eq=False):
     def trace_id(self) -> str | None:
         """The trace that it belongs to, as logs show it."""
         if self.trace is not None:
-            return self.trace.attempt.trace_text
+            return f"{self.trace.trace_id:032x}"
         found = self.work.trace
         return None if found is None else found.trace_text
 
@@ -172,9 +190,10 @@ class HeldRun(msgspec.Struct, eq=False):
         )
 
     def assignment(self) -> Assignment:
-        """As its runner takes it."""
+        """As its runner takes it: in its place of the trace, if it has one."""
         claimed, body = self.claimed, self.body
-        work = body.work
+        work, trace = body.work, self.trace
+        parent, state = (work.traceparent, work.tracestate) if trace is None else trace.of_task()
         return _new(
             Assignment,
             (
@@ -190,8 +209,8 @@ class HeldRun(msgspec.Struct, eq=False):
                 work.timeout_seconds,
                 body.limits,
                 body.names_errors,
-                work.traceparent,
-                work.tracestate,
+                parent,
+                state,
                 body.confinement,
                 self.secrets,
                 None,

@@ -241,13 +241,13 @@ class RunStarter:
 
     def _assignment(self, held: HeldRun) -> Assignment:
         """As its runner takes it, in its place of the trace if it is recorded."""
-        assignment, traces = held.assignment(), self._traces
+        traces = self._traces
         # Decided here by its id, because nearly every run ends with this look.
-        if traces is None or (
-            assignment.traceparent is None and held.claimed.run_id.int & DECIDING_BITS >= traces.bound
+        if traces is not None and (
+            held.claimed.run_id.int & DECIDING_BITS < traces.bound or held.body.work.traceparent is not None
         ):
-            return assignment
-        return traces.launched(held, assignment)
+            traces.launch(held)
+        return held.assignment()
 
     def _ours(self, batch: Sequence[HeldRun]) -> Iterator[HeldRun]:
         return (held for held in batch if self._held_runs.holds(held))

@@ -182,6 +182,8 @@ class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     calendars: tuple[str, ...] = ()
     zone_data: str | None = None
+    secrets: tuple[str, ...] = ()
+    """A program of an earlier release sends none."""
 
     @classmethod
     def of(cls, job: NewJob) -> NewJobPart:
@@ -206,6 +208,7 @@ class NewJobPart(msgspec.Struct, frozen=True, omit_defaults=True):
             job.owner,
             tuple(job.calendars),
             job.zone_data,
+            tuple(job.secrets),
         )
 
 
@@ -284,6 +287,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
             calendars=said.calendars,
             zone_data=said.zone_data,
             source=self.source,
+            secrets=said.secrets,
         )
 
 

@@ -208,7 +208,7 @@ def _every_occurrence(state: Any, touched: set[UUID]) -> Iterator[str]:
             yield f"job {job.name!r} says neither since when nor until when it is planned"
             continue
         wanted = fires_between(schedule, since, end, MAX_OCCURRENCES)
-        rows = [ended.row for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
+        rows = [each.row for each in state.ended.newest(job.job_id) if each.row.trigger == Trigger.SCHEDULE]
         spans = [(row.nominal_at, row.until or row.nominal_at) for row in rows]
         singles = {round(row.nominal_at, 3) for row in rows if row.until is None}
         for at in wanted:
@@ -224,7 +224,8 @@ def lives_through(store: MemoryStore, change: float) -> bool:
     """Check whether a cron job of a zone has occurrences on record from before and after a change of its clock."""
     for job in store.state.jobs.values():
         if job.schedule_type == ScheduleType.CRON and decode_definition(job.definition).timezone != "UTC":
-            at = [ended.row.nominal_at for ended in job.ended.values() if ended.row.trigger == Trigger.SCHEDULE]
+            ended = [each.row for each in store.state.ended.newest(job.job_id)]
+            at = [row.nominal_at for row in ended if row.trigger == Trigger.SCHEDULE]
             if at and min(at) < change <= max(at):
                 return True
     return False

@@ -85,14 +85,14 @@ class _Lines:
         runs = self._visit.control.runs
         before = await runs.log(self._visit.who, run_id, attempt=attempt, offset=at, limit=offset - at)
         self._attempt = before.attempt
-        self._style = lines_on(before.content, at, PLAIN_STYLE)[1]
+        self._style = lines_on(before.content, at, PLAIN_STYLE, before.own)[1]
 
     def event(self, part: OutputPart) -> bytes:
         """One event for the lines of a part."""
         if part.attempt != self._attempt:
             self._attempt, self._style = part.attempt, PLAIN_STYLE
         content = b"".join(line for line, _ in part.lines)
-        lines, self._style = lines_on(content, part.offset, self._style)
+        lines, self._style = lines_on(content, part.offset, self._style, part.own)
         values = {"visit": self._visit, "run_id": part.run, "attempt": part.attempt, "lines": lines}
         markup = self._visit.templates.render("log_lines.html", values)
         return marker(

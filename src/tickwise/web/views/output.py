@@ -110,7 +110,7 @@ async def _read(visit: Visit, details: RunDetails, attempt: int) -> Output:
         start, content = start + cut, content[cut:]
     if not chunk.complete and b"\n" in content:
         content = content[: content.rfind(b"\n") + 1]
-    lines, end = _some(lines_of(content, start), at, start + len(content))
+    lines, end = _some(lines_of(content, start, chunk.own), at, start + len(content))
     after = next((each.offset for each in lines if at is not None and each.offset > at), end)
     return Output(
         attempt=chunk.attempt,

@@ -1,6 +1,6 @@
-"""`tickwise keeper`: a process that owns the shards of a keyspace, and serves them to all roles.
+"""`tickwise keeper`: a process that owns shards of a keyspace, its share of them, and serves them to all roles.
 
-keyspace ──► certificate, port, endpoint ──► for each shard: wait, own, serve, give back
+keyspace ──► certificate, port, endpoint ──► for each shard of its share: wait, own, serve, give back
 """
 
 from __future__ import annotations
@@ -8,24 +8,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import structlog
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import CassandraAddress
-from tickwise.adapters.store.cassandra.client import FIRST_SHARD
+from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog, endpoint_is_gone
 from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
-from tickwise.adapters.store.cassandra.schema import opened_keyspace
+from tickwise.adapters.store.cassandra.registry import CassandraRegistry
+from tickwise.adapters.store.cassandra.schema import KeyspaceState, opened_keyspace
 from tickwise.adapters.store.cassandra.time import ClusterClock, ClusterTime
+from tickwise.adapters.store.keeper.balancer import ShardBalancer
 from tickwise.adapters.store.keeper.owner import ShardOwner
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
-from tickwise.adapters.store.keeper.wire.pinning import make_certificate
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
+from tickwise.adapters.store.keeper.wire.pinning import Endpoint, make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
+from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.tasks import end_tasks
 from tickwise.wiring.cassandra.keyspace import keyspace_of
 from tickwise.wiring.startup_wait import StartupWait
@@ -37,8 +41,10 @@ logger = structlog.get_logger("tickwise.wiring")
 
 
 @contextlib.asynccontextmanager
-async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterator[ShardOwner]:
-    """The shard is owned and served while the block lasts, whenever no other keeper has it."""
+async def keeping(
+    settings: Settings, startup_wait: StartupWait, metrics: KeeperMetrics
+) -> AsyncIterator[ShardBalancer]:
+    """Shards are owned and served while the block lasts: this keeper's share."""
     address, clock = keyspace_of(settings), SystemClock()
     link, state = await startup_wait.until("store", lambda: opened_keyspace(address, clock))
     stop = asyncio.Event()
@@ -47,7 +53,7 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
         host = settings.keeper_host
         if host is None:
             host = await asyncio.to_thread(_address_towards, address)
-        server = KeeperServer(make_certificate(clock.now()), state.keeper_key, clock)
+        server = KeeperServer(make_certificate(clock.now()), state.keeper_key, clock, metrics)
         try:
             endpoint = await server.start(host, settings.keeper_port)
         except OSError as failure:
@@ -57,35 +63,53 @@ async def keeping(settings: Settings, startup_wait: StartupWait) -> AsyncIterato
                 "a port that is free"
             ) from failure
         stack.push_async_callback(server.stop)
-        logs: list[CassandraLog] = []
-
-        async def make_log() -> tuple[CassandraLog, ClusterClock]:
-            log = CassandraLog(link, FIRST_SHARD, is_gone=_is_gone)
-            await log.time.measure()
-            logs[:] = [log]
-            return log, ClusterClock(log.time, clock)
-
-        owner = ShardOwner(
-            FIRST_SHARD,
-            make_log,
-            clock,
-            server,
-            endpoint,
-            near_seconds=settings.horizon_seconds,
-            projection=None
-            if settings.keeper_tables == "off"
-            else TableProjector(CassandraTables(link, FIRST_SHARD), clock, shard=FIRST_SHARD),
-        )
-        task = asyncio.create_task(owner.run(stop))
+        logs: dict[int, CassandraLog] = {}
+        owners = [_owner(settings, link, state, shard, server, endpoint, logs, metrics) for shard in state.numbers]
+        balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
+        task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        measuring = asyncio.create_task(_measure(logs, clock))
+        measuring = [asyncio.create_task(_measure(logs, clock)), asyncio.create_task(metrics.watch_loop(clock))]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
-            yield owner
+            yield balancer
         finally:
             stop.set()
-            await end_tasks([measuring])
+            await end_tasks(measuring)
             await task
+
+
+def _owner(
+    settings: Settings,
+    link: CassandraLink,
+    state: KeyspaceState,
+    shard: int,
+    server: KeeperServer,
+    endpoint: Endpoint,
+    logs: dict[int, CassandraLog],
+    metrics: KeeperMetrics,
+) -> ShardOwner:
+    """The owner of one shard, which keeps its log in `logs`."""
+    clock = SystemClock()
+
+    async def make_log() -> tuple[CassandraLog, ClusterClock]:
+        log = CassandraLog(link, shard, is_gone=_is_gone)
+        await log.time.measure()
+        logs[shard] = log
+        return log, ClusterClock(log.time, clock)
+
+    has_tables = settings.keeper_tables != "off"
+    return ShardOwner(
+        shard,
+        make_log,
+        clock,
+        server,
+        endpoint,
+        near_seconds=settings.horizon_seconds,
+        metrics=metrics.shard(shard, clock),
+        make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
+        projection=TableProjector(CassandraTables(link, shard), clock, shard=shard) if has_tables else None,
+        identity=state.identity(shard),
+    )
 
 
 async def _is_gone(endpoint: str) -> bool:
@@ -93,10 +117,10 @@ async def _is_gone(endpoint: str) -> bool:
     return await endpoint_is_gone(endpoint.partition("/")[0])
 
 
-async def _measure(logs: list[CassandraLog], clock: SystemClock) -> None:
+async def _measure(logs: Mapping[int, CassandraLog], clock: SystemClock) -> None:
     while True:
         await clock.sleep(MEASURE_SECONDS)
-        times: list[ClusterTime] = [log.time for log in logs]
+        times: list[ClusterTime] = [log.time for log in logs.values()]
         for time in times:
             with contextlib.suppress(Unavailable):
                 await time.measure()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import ModuleType
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import CassandraAddress, is_cassandra, read_address
@@ -17,6 +17,9 @@ from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 from tickwise.wiring.findings import DoctorFinding
+
+if TYPE_CHECKING:
+    from tickwise.adapters.store.cassandra.client import CassandraStore
 
 DOCTOR_SECONDS: Final = 3.0
 """For how long `doctor` waits for the keeper."""
@@ -38,8 +41,13 @@ def keyspace_of(settings: Settings) -> CassandraAddress:
             "this is for Cassandra alone: set TICKWISE_DATABASE_URL=cassandra://host[,host]:port/keyspace, or pass "
             "--database; on PostgreSQL there are no keepers"
         )
-    address = read_address(settings.database_url)
-    _schema()  # says what is missing without the driver
+    return keyspace_at(settings.database_url)
+
+
+def keyspace_at(database_url: str) -> CassandraAddress:
+    """The keyspace at an address. Raises `Misconfigured`, also where the driver is missing."""
+    address = read_address(database_url)
+    _schema()
     return address
 
 
@@ -55,15 +63,16 @@ def cassandra_store(database_url: str, clock: Clock) -> Store:
     """The store of a role, not yet open. Raises `Misconfigured`."""
     address = read_address(database_url)
     _schema()
-    from tickwise.adapters.store.cassandra.client import CassandraStore
+    from tickwise.wiring.cassandra.stores import KeyspaceStore
 
-    return cast("Store", CassandraStore(address, clock))
+    return cast("Store", KeyspaceStore(address, clock))
 
 
-def upgrade_keyspace(database_url: str, tell: Callable[[int, int], None]) -> str:
-    """Make the keyspace of the address and its tables; the version. Raises `Misconfigured`, `StoreUnavailable`."""
+def upgrade_keyspace(database_url: str, tell: Callable[[int, int], None], shards: int | None = None) -> str:
+    """Make the keyspace of the address and its tables; the version. `shards`: their number, when it is made. Raises
+    `Misconfigured`, `StoreUnavailable`."""
     address = read_address(database_url)
-    return str(asyncio.run(_schema().upgrade(address, SystemClock(), tell)))
+    return str(asyncio.run(_schema().upgrade(address, SystemClock(), tell, shards=shards)))
 
 
 def keyspace_status(database_url: str) -> tuple[str, str, bool]:
@@ -92,15 +101,28 @@ async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
     for each in found:
         yield DoctorFinding(*each)
     if state.fits:
-        yield await _owner_finding(address)
+        for finding in await _owner_findings(address):
+            yield finding
 
 
-async def _owner_finding(address: CassandraAddress) -> DoctorFinding:
-    """Check that somebody owns the shard, and answers."""
-    from tickwise.adapters.store.cassandra.client import CassandraStore
+async def _owner_findings(address: CassandraAddress) -> list[DoctorFinding]:
+    """Check of each shard that somebody owns it, and answers."""
+    from tickwise.adapters.store.cassandra.client import CassandraStore, KeyspaceSession
 
+    session = KeyspaceSession(address, SystemClock())
+    try:
+        await session.open()
+        numbers = session.state.numbers
+        stores = [CassandraStore(session, shard=number, patience_seconds=DOCTOR_SECONDS) for number in numbers]
+        return list(await asyncio.gather(*map(_owner_finding, stores)))
+    except TickwiseError as failure:
+        return [DoctorFinding("keepers", "error", failure.detail)]
+    finally:
+        await session.close()
+
+
+async def _owner_finding(store: CassandraStore) -> DoctorFinding:
     advice = "start `tickwise keeper`, two of them for a takeover within seconds"
-    store = CassandraStore(address, SystemClock(), patience_seconds=DOCTOR_SECONDS)
     try:
         await store.open()
         await store.now()

@@ -18,7 +18,8 @@ from tickwise.ports.blobs import LOGS, SCRIPTS, Blobs
 from tickwise.wiring.storage.opening import access_of
 
 AT_ONCE: Final = 16
-PROGRESS: Final = ".progress"
+REPLACED: Final = (".progress", ".own")
+"""The ends of the keys beside a log whose content may be another one of the same size."""
 
 
 class CopyReport(NamedTuple):
@@ -46,7 +47,7 @@ async def _copy(source: Blobs, goal: Blobs, tell: Callable[[int, int], None]) ->
     for folder in (SCRIPTS, ARTEFACTS, LOGS):  # scripts first: without them nothing runs
         there = {info.key: info.size_bytes for info in await goal.list(folder)}
         found = await source.list(folder)
-        wanted = [info for info in found if there.get(info.key) != info.size_bytes or info.key.endswith(PROGRESS)]
+        wanted = [info for info in found if there.get(info.key) != info.size_bytes or info.key.endswith(REPLACED)]
         present += len(found) - len(wanted)
         for begin in range(0, len(wanted), AT_ONCE):
             batch = wanted[begin : begin + AT_ONCE]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.domain.errors import TickwiseError
@@ -18,33 +18,63 @@ by the clock that is behind."""
 HOW_TO: Final = "docs/how-to/many-databases.md"
 
 
-async def address_findings(found: list[str]) -> AsyncIterator[DoctorFinding]:
-    """Look at each of these databases, the first one first; it has been opened before, and is there."""
+class Opened(NamedTuple):
+    """The databases of a list of addresses, by the number of the address, from 1."""
+
+    stores: Mapping[int, Any]
+    failures: Mapping[int, str]
+    """Of those that could not be opened, the reason."""
+
+
+@asynccontextmanager
+async def opened(addresses: Sequence[str]) -> AsyncIterator[Opened]:
+    """Open the stores of these addresses, as far as they can be opened, and close them afterwards."""
     from tickwise.adapters.store.postgres import PostgresStore
 
     async with AsyncExitStack() as stack:
-        opened: dict[int, Any] = {}
-        for at, address in enumerate(found, 1):
+        stores: dict[int, Any] = {}
+        failures: dict[int, str] = {}
+        for at, address in enumerate(addresses, 1):
             store = PostgresStore(address, clock=SystemClock())
             try:
                 await store.open()
             except TickwiseError as failure:
-                yield DoctorFinding(
-                    f"database {at}", "error", failure.detail,
-                    "its namespaces wait, those of the others go on; check that it runs, and `tickwise db upgrade`",
-                )  # fmt: skip
+                failures[at] = failure.detail
             else:
                 stack.push_async_callback(store.close)
-                opened[at] = store
-        if 1 not in opened:
-            return
-        if len(found) == 1:
-            for finding in await _alone(opened[1]):
-                yield finding
-            return
-        shards = (await opened[1].shard_map.read()).shards
-        for finding in [*_places(opened, shards), *_missing(opened, shards, len(found)), *await _clocks(opened)]:
+                stores[at] = store
+        yield Opened(stores, failures)
+
+
+async def of_each(
+    databases: Opened, look: Callable[[Any], AsyncIterator[DoctorFinding]]
+) -> AsyncIterator[DoctorFinding]:
+    """The findings of a look at each database; where there are several addresses, with the number of the address."""
+    is_alone = len(databases.stores) + len(databases.failures) == 1
+    for at, store in databases.stores.items():
+        try:
+            async for finding in look(store):
+                yield finding if is_alone else finding._replace(detail=f"database {at}: {finding.detail}")
+        except TickwiseError as failure:
+            yield DoctorFinding("database" if is_alone else f"database {at}", "error", failure.detail)
+
+
+async def address_findings(databases: Opened) -> AsyncIterator[DoctorFinding]:
+    """Look at the place of each database in the installation. The first one is there."""
+    stores, failures = databases
+    for at, detail in failures.items():
+        yield DoctorFinding(
+            f"database {at}", "error", detail,
+            "its namespaces wait, those of the others go on; check that it runs, and `tickwise db upgrade`",
+        )  # fmt: skip
+    named = len(stores) + len(failures)
+    if named == 1:
+        for finding in await _alone(stores[1]):
             yield finding
+        return
+    shards = (await stores[1].shard_map.read()).shards
+    for finding in [*_places(stores, shards), *_missing(stores, shards, named), *await _clocks(stores)]:
+        yield finding
 
 
 async def _alone(store: Any) -> list[DoctorFinding]:

@@ -37,7 +37,9 @@ def addresses(url: str) -> list[str]:
 def make_store(settings: Settings, url: str, clock: Clock, *, lost: Callable[[], None]) -> Store:
     """The store of these addresses, not yet open. `lost` is called if the process has to end."""
     if url.startswith("file:"):
-        return open_file_store(url, clock, near_seconds=settings.horizon_seconds, lost=lost)
+        return open_file_store(
+            url, clock, near_seconds=settings.horizon_seconds, ended_in_memory=settings.ended_runs_in_memory, lost=lost
+        )
     if is_cassandra(url):
         return cassandra_store(url, clock)
     if url.startswith("memory:"):

@@ -18,7 +18,7 @@ from tickwise.wiring.findings import DoctorFinding
 
 FOLDER: Final = "store"
 """In the data folder of `up`."""
-LIMITS: Final = "all of it is in the memory of one process: for up to 10,000 jobs, and no second process can use it"
+LIMITS: Final = "its jobs are in the memory of one process: for up to 10,000 of them, and no second process can use it"
 SPACE_BYTES: Final = 256 << 20
 
 
@@ -45,13 +45,20 @@ def folder_of_store(url: str) -> Path:
     return Path(unquote(parts.path))
 
 
-def open_file_store(url: str, clock: Clock, *, near_seconds: float, lost: Callable[[], None]) -> Store:
+def open_file_store(
+    url: str, clock: Clock, *, near_seconds: float, ended_in_memory: int, lost: Callable[[], None]
+) -> Store:
     """The store over the log in that folder; it is still to be opened. `lost` is called if the process has to end."""
     from tickwise.adapters.store.keeper.file_log import FileLog
+    from tickwise.adapters.store.keeper.spilled import SpilledRuns
     from tickwise.adapters.store.keeper.store import KeeperStore
 
-    log = FileLog(folder_of_store(url))
-    return cast("Store", KeeperStore(log, clock, near_seconds=near_seconds, lost=lambda _detail: lost()))
+    folder = folder_of_store(url)
+    store = KeeperStore(
+        FileLog(folder), clock, near_seconds=near_seconds, lost=lambda _detail: lost(),
+        make_ended=lambda: SpilledRuns(folder, ended_in_memory),
+    )  # fmt: skip
+    return cast("Store", store)
 
 
 def examine_file_store(url: str) -> Iterator[DoctorFinding]:

@@ -14,7 +14,7 @@ from tests.support.effects import differences
 from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.store.keeper import images
 from tickwise.adapters.store.keeper.file_frames import FrameFile
-from tickwise.adapters.store.keeper.images import CODECS, SCHEMA, entry_body, joined
+from tickwise.adapters.store.keeper.images import CODECS, SCHEMA, RecordCodec, entry_body, joined
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
@@ -48,6 +48,11 @@ def rebuilt(bodies: Sequence[bytes]) -> State:
     return state
 
 
+def with_codes(codec: RecordCodec, codes: dict[str, str]) -> RecordCodec:
+    """The codec of a release that has other codes of the fields."""
+    return replace(codec, codes=codes, whole_image=images.whole_image(codec.kind, codes))
+
+
 async def test_entries_of_the_first_version_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kept bytes give the state that this release comes to by itself."""
     monkeypatch.setattr(factories, "_NUMBERS", count(1_000_001))  # those of the executors in the bytes
@@ -66,7 +71,7 @@ async def test_fields_that_moved_are_read_by_their_names(monkeypatch: pytest.Mon
             names = ["before", *reversed([*codec.codes])]
             earlier.setitem(SCHEMA, kind.__name__, names)
             codes = {name: images._code(number) for number, name in enumerate(names) if name != "before"}
-            earlier.setitem(CODECS, kind, replace(codec, codes=codes))
+            earlier.setitem(CODECS, kind, with_codes(codec, codes))
         live, bodies = await recorded()
     assert {} == differences(live, rebuilt(bodies))
 
@@ -77,9 +82,8 @@ async def test_a_field_without_a_default_that_is_missing_is_told(monkeypatch: py
     with monkeypatch.context() as earlier:
         names = [name for name in codec.codes if name != "nominal"]
         earlier.setitem(SCHEMA, "RunRecord", names)
-        earlier.setitem(
-            CODECS, RunRecord, replace(codec, codes={name: images._code(n) for n, name in enumerate(names)})
-        )
+        codes = {name: images._code(number) for number, name in enumerate(names)}
+        earlier.setitem(CODECS, RunRecord, with_codes(codec, codes))
         _, bodies = await recorded()
     with pytest.raises(Misconfigured, match="RunRecord"):
         rebuilt(bodies)

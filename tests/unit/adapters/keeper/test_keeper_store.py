@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from tests.support.effects import differences
 from tests.support.keepers import GatedLog
 from tests.support.waiting import eventually
 from tests.unit.adapters.keeper.test_recording import life_of_runs
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
 from tickwise.ports.store import Added, Handover
 from tickwise.testing.clock import VirtualClock
@@ -155,11 +159,13 @@ async def test_a_checkpoint_that_is_written_while_calls_go_on_is_whole(
             await store.jobs.add([make.job()])
 
     await asyncio.gather(store.keep_checkpoint(), work())
-    live = store.memory.state
     await store.close()
-    await store.open()
-    assert {} == {name: pair for name, pair in differences(live, store.memory.state).items() if name != "lent"}
     assert 1 == store.checkpoints
+    again = KeeperStore(log, clock)
+    await again.open()
+    found = differences(store.memory.state, again.memory.state)
+    await again.close()
+    assert {} == {name: pair for name, pair in found.items() if name != "lent"}
 
 
 async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperStore, log: GatedLog) -> None:
@@ -177,3 +183,88 @@ async def test_a_listener_hears_of_a_handover_after_it_is_durable(store: KeeperS
     again = asyncio.create_task(store.jobs.add([make.job()]))
     await again
     assert 1 == len(heard)
+
+
+class LeasedLog(GatedLog):
+    """A log with a lease of 5 s, which can be renewed until a test says otherwise."""
+
+    renewals = 0
+    cannot: TickwiseError | None = None
+
+    async def renew(self) -> float:
+        self.renewals += 1
+        if self.renewals > 1_000:
+            await asyncio.Event().wait()
+        if self.cannot is not None:
+            raise self.cannot
+        return 5.0
+
+
+async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Path, clock: VirtualClock) -> None:
+    """Also once it is over, while a node is away: nothing is answered meanwhile, and it is renewed as soon as it can
+    be."""
+    log = LeasedLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    log.cannot, before = StoreUnavailable("no node answers"), log.renewals
+    await clock.advance(30.0)
+    assert 20 < log.renewals - before <= 150
+    assert [False] == [store.answers]
+    with pytest.raises(StoreUnavailable, match="lease"):
+        await store.now()
+    log.cannot = None
+    await clock.advance(1.0)
+    assert [True] == [store.answers]
+    await store.close()
+
+
+@pytest.mark.parametrize(("jobs", "waits"), [(200, True), (1, False)])
+async def test_an_entry_after_a_large_one_is_gathered_for_a_while(
+    log: GatedLog, clock: VirtualClock, *, jobs: int, waits: bool
+) -> None:
+    """Under load commits are few; a call that comes alone does not wait."""
+    store = KeeperStore(log, clock, gather_seconds=0.02)
+    await store.open()
+    make = Factory(await store.now(), seed="gathered")
+    await store.jobs.add([make.job() for _ in range(jobs)])
+    before = log.appends
+    calls = [asyncio.create_task(store.jobs.add([make.job()])) for _ in range(3)]
+    if waits:
+        await clock.settle()
+        assert 0 == log.appends - before
+        assert not any(call.done() for call in calls)
+        await clock.advance(0.02)
+    await asyncio.gather(*calls)
+    assert 1 == log.appends - before
+    await store.close()
+
+
+def records_in_memory(namespace: str) -> tuple[int, int]:
+    """The runs and jobs that this process has, those that the collector was told to leave alone included."""
+    gc.collect()
+    gc.unfreeze()
+    # By their types alone: others may be weak references to what is gone.
+    records = gc.get_objects()
+    runs = [each for each in records if issubclass(type(each), RunRecord) and each.job.namespace == namespace]
+    return len(runs), sum(issubclass(type(each), JobRecord) and each.namespace == namespace for each in records)
+
+
+async def test_states_that_were_thrown_away_leave_memory(tmp_path: Path) -> None:
+    """Each doubt about an append builds another state, and so does each ownership of a shard; a process that meets many
+    of them must not keep them all."""
+    log, clock = GatedLog(tmp_path), SystemClock()
+    store = KeeperStore(log, clock)
+    await store.open()
+    make = Factory(await store.now(), seed="memory", namespace="memory")
+    await store.jobs.add([make.job() for _ in range(10)])
+    await store.jobs.add([make.job(due=make.now + 60) for _ in range(10)])
+    for _ in range(3):
+        log.fails = StoreUnavailable("no answer")
+        with pytest.raises(InDoubt):
+            await store.jobs.add([make.job()])
+        log.fails = None
+        await eventually(partial(getattr, store, "answers"), what="the log is owned again")
+    assert (10, 20) == records_in_memory("memory")
+    await store.close()
+    store.forget()
+    assert (0, 0) == records_in_memory("memory")

@@ -26,6 +26,7 @@ from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Added, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
 from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
@@ -79,7 +80,11 @@ def hello(key: str = KEY, shard: int = SHARD) -> bytes:
 
 
 def test_each_method_of_the_port_has_a_form() -> None:
-    """And nothing else: `cluster_id` is in the welcome, listeners and files stay where they are."""
+    """And of the map of shards, and nothing else: `cluster_id` is in the welcome, listeners and files stay where they
+    are."""
+    shard_map = {
+        f"shard_map.{name}" for name, method in inspect.getmembers(ShardMap) if inspect.iscoroutinefunction(method)
+    }
     port = {
         f"{part}.{name}"
         for part in PARTS
@@ -88,7 +93,7 @@ def test_each_method_of_the_port_has_a_form() -> None:
         )
         if inspect.iscoroutinefunction(method)
     }
-    assert port | {"now"} == FORMS.keys()
+    assert port | shard_map | {"now"} == FORMS.keys()
 
 
 def _leaves(root: type[TickwiseError]) -> list[type[TickwiseError]]:

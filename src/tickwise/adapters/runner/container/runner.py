@@ -497,8 +497,8 @@ class ContainerRunner(SlotRunner):
         """Store the files that the task left in its work folder, and say so at the end of its output."""
         note = await kept_files(attempt, engine, made.container, made.start.files, self._settings)
         if note:
-            begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
-            attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
+            attempt.sink.end_output()
+            attempt.sink.write_own(*note.splitlines())
 
     async def _goes_away(self, engine: Engine) -> bool:
         """Check whether the engine is on its way down: it ends its containers first, and answers meanwhile."""

@@ -405,8 +405,8 @@ class ProcessRunner(FolderRunner):
         run_id, number = attempt.assignment.run_id, attempt.assignment.attempt
         keeper = ArtefactKeeper(self._settings.blobs, run_id, number, self._in_thread, attempt.sink.forms)
         note = await keeper.keep(folder / WORK, found, self._uid_of(attempt), attempt.hurry)
-        begin = "" if attempt.sink.tail.endswith("\n") or not attempt.sink.tail else "\n"
-        attempt.sink.write_or_drop(f"{begin}{note}".encode(errors="replace"))
+        attempt.sink.end_output()
+        attempt.sink.write_own(*note.splitlines())
 
     async def _text(self, assignment: Assignment) -> TaskText | Ending:
         """The contents of a task, or its end."""

@@ -28,6 +28,7 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -320,11 +321,17 @@ def _link_interpreter(partial: Path, user: TaskUser) -> None:
     packages = library / "site-packages"
     for source in _packages():
         _link_tree(source, packages, leave_out=LEFT_OUT_PACKAGES)
-    own = Path(__file__).parents[3]
-    if not (packages / own.name).exists() and not can_enter(user, own):
-        _link_tree(own, packages / own.name, leave_out=LEFT_OUT_PACKAGES)
+    for own in _of_checkout():
+        if not (packages / own.name).exists() and not can_enter(user, own):
+            _link_tree(own, packages / own.name, leave_out=LEFT_OUT_PACKAGES)
     for path, _, _ in os.walk(partial):
         os.chmod(path, 0o755)
+
+
+def _of_checkout() -> list[Path]:
+    """Our own packages, which a checkout has beside the installed ones: this one, and the SDK that scripts import."""
+    sdk = find_spec("tickwise_sdk")
+    return [Path(__file__).parents[3], *(Path(each) for each in (sdk and sdk.submodule_search_locations) or ())]
 
 
 def _link_tree(source: Path, target: Path, *, leave_out: frozenset[str]) -> None:

@@ -1,58 +1,68 @@
-"""`CassandraStore`: the store of a role on Cassandra. It asks the keeper of the shard, and Cassandra who that is.
+"""`CassandraStore`: the store of a role on one shard of a keyspace. It asks the keeper, and Cassandra who that is.
 
-    the row of the shard ──► endpoint of its owner ──► calls (`keeper.wire`)
+    the rows of the shards ──► endpoint of the owner ──► calls (`keeper.wire`)
 
-The role itself reads and writes nothing of the log.
+The role itself reads and writes nothing of the log. The stores of several shards share one session, and one look at the
+owners.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.adapters.store.cassandra.ownership import OwnershipRow
-from tickwise.adapters.store.cassandra.schema import opened_keyspace
+from tickwise.adapters.store.cassandra.registry import ShardOwners
+from tickwise.adapters.store.cassandra.schema import KeyspaceState, opened_keyspace
 from tickwise.adapters.store.keeper.wire.remote import PATIENCE_SECONDS, RemoteStore
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.clock import Clock
 
-FIRST_SHARD = 0
-"""The shard of an installation that has one."""
+
+class KeyspaceSession:
+    """A session with a keyspace that this program works on, and what it holds about itself."""
+
+    def __init__(self, address: CassandraAddress, clock: Clock) -> None:
+        self.address, self.clock = address, clock
+        self.state = KeyspaceState(0, "")
+        """Known once it is open."""
+        self._link: CassandraLink | None = None
+        self._owners: ShardOwners | None = None
+
+    async def open(self) -> None:
+        """Connect, unless it is open. Raises `StoreUnavailable`, `Misconfigured`."""
+        if self._link is None:
+            self._link, self.state = await opened_keyspace(self.address, self.clock)
+            self._owners = ShardOwners(self._link, self.state.numbers)
+
+    async def close(self) -> None:
+        """End the session."""
+        link, self._link = self._link, None
+        owners, self._owners = self._owners, None
+        if owners is not None:
+            await owners.close()
+        if link is not None:
+            await link.close()
+
+    async def owner(self, shard: int) -> str:
+        """The endpoint of the owner of a shard; empty: it has none. Raises `StoreUnavailable`."""
+        if self._owners is None:
+            raise StoreUnavailable("the store is closed")
+        return await self._owners.of(shard)
 
 
 class CassandraStore(RemoteStore):
     """The port `Store`, of one shard of a keyspace."""
 
-    def __init__(
-        self,
-        address: CassandraAddress,
-        clock: Clock,
-        *,
-        shard: int = FIRST_SHARD,
-        patience_seconds: float = PATIENCE_SECONDS,
-    ) -> None:
+    def __init__(self, session: KeyspaceSession, *, shard: int, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """`session` may be shared, and is closed by who made it."""
         super().__init__(
-            self._owner, key=lambda: self._keeper_key, shard=shard, clock=clock, patience_seconds=patience_seconds
-        )
-        self._address = address
-        self._keeper_key = ""
-        self._cassandra: CassandraLink | None = None
+            partial(session.owner, shard), key=lambda: session.state.keeper_key, shard=shard, clock=session.clock,
+            patience_seconds=patience_seconds,
+        )  # fmt: skip
+        self._session = session
 
     async def open(self) -> None:
         """See the port."""
-        if self._cassandra is None:
-            self._cassandra, state = await opened_keyspace(self._address, self.clock)
-            self._keeper_key = state.keeper_key
+        await self._session.open()
         await super().open()
-
-    async def close(self) -> None:
-        """See the port."""
-        await super().close()
-        link, self._cassandra = self._cassandra, None
-        if link is not None:
-            await link.close()
-
-    async def _owner(self) -> str:
-        if self._cassandra is None:
-            raise StoreUnavailable("the store is closed")
-        row = await OwnershipRow(self._cassandra, self.shard).look()
-        return row.endpoint if row is not None and row.owner else ""

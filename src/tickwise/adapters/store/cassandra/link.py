@@ -25,7 +25,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResultSet
 from cassandra.connection import ConnectionException
 from cassandra.policies import ConstantSpeculativeExecutionPolicy, FallthroughRetryPolicy
-from cassandra.query import UNSET_VALUE, BatchStatement, BatchType, SimpleStatement, tuple_factory
+from cassandra.query import UNSET_VALUE, BatchStatement, SimpleStatement, tuple_factory
 
 from tickwise.adapters.statements import Statements
 from tickwise.adapters.store.cassandra.address import CassandraAddress
@@ -211,13 +211,13 @@ class CassandraLink:
         """The rows of one page, and where the next one begins; None: there is none."""
         return await self._ask_prepared(name, values, after)
 
-    async def together(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
-        """Carry out writes of one partition, each by its name and with its values: all of them are stored, or none."""
-        batch = BatchStatement(BatchType.UNLOGGED)
-        batch.is_idempotent = not any(name in CONDITIONAL for name, _ in statements)
-        for name, values in statements:
-            batch.add(self._prepared.get(name) or await self._prepare(name), values)
-        await self._send(batch, None, None, conditional=not batch.is_idempotent)
+    async def prepared(self, name: str, text: str | None = None) -> Any:
+        """The driver's statement of that name. `text`: of one that stands in no file, and may be sent twice."""
+        return self._prepared.get(name) or await self._prepare(name, text)
+
+    async def send(self, batch: BatchStatement) -> None:
+        """Carry out writes that may be repeated."""
+        await self._send(batch, None, None, conditional=False)
 
     async def run(self, text: str, *, host: Any = None) -> Rows:
         """A statement that is not prepared: of the schema, or of one node alone."""
@@ -228,10 +228,10 @@ class CassandraLink:
         prepared = self._prepared.get(name) or await self._prepare(name)
         return await self._send(prepared.bind(values), None, after, conditional=name in CONDITIONAL)
 
-    async def _prepare(self, name: str) -> Any:
+    async def _prepare(self, name: str, text: str | None = None) -> Any:
         session = self._open_session()
         try:
-            prepared = await asyncio.to_thread(session.prepare, statement(name))
+            prepared = await asyncio.to_thread(session.prepare, text or statement(name))
         except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
             _translated(failure, conditional=False)
         prepared.is_idempotent = name not in CONDITIONAL

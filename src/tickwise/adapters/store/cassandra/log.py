@@ -134,6 +134,7 @@ class CassandraLog:
         """Give the log back. The next owner need not wait."""
         held = self._held
         if held is None:
+            await self._release_unheard()
             return
         async with held.lock:
             told = self.time.now()
@@ -144,6 +145,17 @@ class CassandraLog:
                 values,
                 lambda row: row.epoch == held.epoch and row.owner != "",
             )
+
+    async def _release_unheard(self) -> None:
+        """Give back what an acquisition that was given up may have got: nobody would renew it."""
+        nonce, self._nonce = self._nonce, ""
+        if not nonce:
+            return
+        row = await self._row.read()
+        if row.nonce == nonce and row.owner:
+            told = max(row.told_at, _ms(self.time.now()))
+            values = (_date(told / 1_000), told, self.shard, row.epoch)
+            await self._row.change("shard_release", values, lambda seen: seen.epoch == row.epoch and seen.owner != "")
 
     async def _until_free(self, seen: ShardRow) -> ShardRow:
         """The row once its owner may be replaced: what it showed for a whole lease."""

@@ -15,14 +15,15 @@ from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
 from tickwise.adapters.store.cassandra.readable.tables import make_readable
+from tickwise.adapters.store.keeper.shards import ShardIdentity, shard_numbers
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 
-VERSION: Final = 2
+VERSION: Final = 3
 KEY_BYTES: Final = 32
 CHANGE_SECONDS: Final = 30.0
 """The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
-TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft")
+TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft", "keeper")
 IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 """The namespace of the ids of tables; they need only be the same on every machine."""
 
@@ -37,23 +38,43 @@ class KeyspaceState:
     """The one whose keepers write; empty: there is no keyspace."""
     keeper_key: str = field(default="", repr=False)
     """The secret that lets a client in at a keeper. Who can read it can read everything else here, too."""
+    shards: int = 1
+    """Chosen when the keyspace was made."""
+    installation: str = ""
+    """The name of the installation, where there are several shards."""
 
     @property
     def fits(self) -> bool:
         """True if this program works on it."""
         return self.version == VERSION
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the shards."""
+        return shard_numbers(self.shards)
+
+    def identity(self, shard: int) -> ShardIdentity | None:
+        """The place of a shard among several; None: there is one."""
+        return ShardIdentity.of(shard, self.installation, self.shards)
+
 
 async def upgrade(
-    address: CassandraAddress, clock: Clock, tell: Callable[[int, int], None] = lambda _done, _of: None
+    address: CassandraAddress,
+    clock: Clock,
+    tell: Callable[[int, int], None] = lambda _done, _of: None,
+    *,
+    shards: int | None = None,
 ) -> str:
     """Make the keyspace and its tables where they are missing; the version. `tell` hears how many steps of how many are
-    done. Raises `Misconfigured` for a cluster that would lose what it confirms."""
+    done. `shards`: their number, of a keyspace that is new; one by default. Raises `Misconfigured` for a cluster that
+    would lose what it confirms, and for a keyspace that has another number of shards."""
     link = await opened_link(address, clock, answer_seconds=CHANGE_SECONDS)
     try:
         state = await read_state(link)
         if state.version > VERSION:
             raise Misconfigured(f"the keyspace has version {state.version}, and this program serves {VERSION}")
+        if state.version:
+            _check_count(address, state, shards)
         await _check(link, state)
         names = {"keyspace": address.keyspace, "datacenter": state.datacenter or link.datacenter}
         copies = min(COPIES, len(link.hosts()))
@@ -66,12 +87,25 @@ async def upgrade(
             await link.use_keyspace()
             await link.ask("meta_make", "keeper_key", clock.random_bytes(KEY_BYTES).hex())
             await link.ask("meta_write", "datacenter", names["datacenter"])
+            await link.ask("meta_make", "shards", str(1 if state.version else shards or 1))
+            await link.ask("meta_make", "installation", str(uuid.UUID(bytes=clock.random_bytes(16), version=4)))
+            # Another machine may have made it with another number at the same moment: the first one counts.
+            _check_count(address, await read_state(link), shards)
         await make_readable(link)
         if not state.fits:
             await link.ask("meta_write", "version", str(VERSION))
     finally:
         await link.close()
     return str(VERSION)
+
+
+def _check_count(address: CassandraAddress, state: KeyspaceState, shards: int | None) -> None:
+    if shards not in (None, state.shards):
+        raise Misconfigured(
+            f"the keyspace {address.keyspace} has {state.shards} shard{'s'[: state.shards - 1]}, and --shards says "
+            f"{shards}: the number is chosen when a keyspace is made, and stays. Leave --shards out, or name a new "
+            "keyspace"
+        )
 
 
 async def _check(link: CassandraLink, state: KeyspaceState) -> None:
@@ -88,7 +122,13 @@ async def read_state(link: CassandraLink) -> KeyspaceState:
     if not link.has_table("meta"):
         return KeyspaceState(0, "")
     facts = {row[0]: row[1] for row in await link.ask("meta_read")}
-    return KeyspaceState(int(facts.get("version", "0")), facts.get("datacenter", ""), facts.get("keeper_key", ""))
+    return KeyspaceState(
+        int(facts.get("version", "0")),
+        facts.get("datacenter", ""),
+        facts.get("keeper_key", ""),
+        int(facts.get("shards", "1")),
+        facts.get("installation", ""),
+    )
 
 
 async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[CassandraLink, KeyspaceState]:

@@ -9,6 +9,7 @@ machine stopped, of which nobody was told. If the next number follows somewhere 
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -26,6 +27,13 @@ class LogDamaged(Misconfigured):
     """A file of the log holds something else than was written. Its place is said; nothing of it is skipped."""
 
 
+def damage(path: Path, offset: int, what: str) -> LogDamaged:
+    """The error for something in a file."""
+    return LogDamaged(
+        f"the log is damaged in {path} at byte {offset}: {what}. Restore the folder from a backup; nothing was changed"
+    )
+
+
 class Frame(NamedTuple):
     """A whole frame."""
 
@@ -41,6 +49,28 @@ def framed(number: int, body: bytes) -> bytes:
 
 def _checksum(number: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(number.to_bytes(8, "big")))
+
+
+def bodies_of(path: Path, head_bytes: int) -> Iterator[bytes]:
+    """The bodies of a file of whole frames, numbered from 1 on, which is not read into memory as a whole. Raises
+    `LogDamaged` behind those that are whole if there is anything else."""
+    with path.open("rb") as file:
+        size, number = os.fstat(file.fileno()).st_size, 1
+        file.seek(head_bytes)
+        while file.tell() < size:
+            head = file.read(FRAME.size)
+            length, checksum, said = FRAME.unpack(head) if len(head) == FRAME.size else (0, 0, 0)
+            body = file.read(length) if length <= FRAME_MOST else b""
+            if said != number or len(body) != length or _checksum(number, body) != checksum:
+                break
+            yield body
+            number += 1
+        else:
+            return
+    whole = FrameFile(path, head_bytes)
+    for _ in whole.frames(1):
+        pass
+    raise whole.damaged("it ends too early")
 
 
 class FrameFile:
@@ -89,7 +119,4 @@ class FrameFile:
 
     def damaged(self, what: str) -> LogDamaged:
         """The error for something in this file at the place that was reached."""
-        return LogDamaged(
-            f"the log is damaged in {self.path} at byte {self.end}: {what}. Restore the folder from a backup; nothing "
-            "was changed"
-        )
+        return damage(self.path, self.end, what)

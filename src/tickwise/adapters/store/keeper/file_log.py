@@ -21,13 +21,14 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, framed
+from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, bodies_of, damage, framed
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
@@ -36,6 +37,9 @@ MAGIC: Final = b"TWLOG\x00\x00\x01"
 """The last byte is the version of the files' layout."""
 SEGMENT_BYTES: Final = 8 << 20
 """A segment that is larger is followed by another one."""
+LEFT_BEHIND: Final = "checkpoint-*.new", "ended-*.spill"
+"""Files of a process that was killed: unfinished checkpoints, and one for ended runs that still had its name."""
+PARTS_AT_ONCE: Final = 16
 R = TypeVar("R")
 
 
@@ -102,8 +106,10 @@ class FileLog:
             os.close(file)
 
     async def checkpoint(self, position: int) -> AsyncIterator[bytes]:
-        for body in await self._apart(lambda: self._parts(self._folder / f"checkpoint-{position:016}.tw", position)):
-            yield body
+        parts = self._parts(self._folder / f"checkpoint-{position:016}.tw", position)
+        while some := await self._apart(lambda: list(islice(parts, PARTS_AT_ONCE))):
+            for body in some:
+                yield body
 
     async def drop(self, before: int) -> None:
         await self._apart(lambda: self._drop(before))
@@ -121,7 +127,8 @@ class FileLog:
         """Read all files and change nothing; the position of the last entry. Raises `LogDamaged`."""
         checkpoint = self._newest_checkpoint()
         if checkpoint:
-            self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint)
+            for _ in self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint):
+                pass
         self._find(checkpoint)
         return self._last
 
@@ -149,8 +156,9 @@ class FileLog:
         if self._lock is None:
             self._lock = _locked(self._folder / "lock", self._folder)
         self._check_owned()
-        for unfinished in self._folder.glob("checkpoint-*.new"):
-            unfinished.unlink()
+        for pattern in LEFT_BEHIND:
+            for unfinished in self._folder.glob(pattern):
+                unfinished.unlink()
         checkpoint = self._newest_checkpoint()
         cut = self._find(checkpoint)
         self._epoch = max((each.epoch for each in self._segments), default=0) + 1
@@ -276,16 +284,21 @@ class FileLog:
         file = FrameFile(segment.path, HEAD.size)
         return [LogEntry(frame.number, frame.body) for frame in file.frames(segment.first)]
 
-    def _parts(self, path: Path, position: int) -> list[bytes]:
-        file = FrameFile(path, HEAD.size)
-        if _epoch_of(file.content, position) is None:
-            file.end = 0
-            raise file.damaged("the head of the checkpoint is not whole")
-        bodies = [frame.body for frame in file.frames(1)]
+    def _parts(self, path: Path, position: int) -> Iterator[bytes]:
+        """The parts of a checkpoint. Raises `LogDamaged` behind the last one if it is not whole."""
+        with path.open("rb") as file:
+            head = file.read(HEAD.size)
+        if _epoch_of(head, position) is None:
+            raise damage(path, 0, "the head of the checkpoint is not whole")
+        last, count = None, 0
+        for body in bodies_of(path, HEAD.size):
+            if last is not None:
+                yield last
+                count += 1
+            last = body
         # The last frame says how many there are: a rename may outlive what was renamed where fsync does not hold.
-        if file.torn_bytes() or not bodies or bodies[-1] != (len(bodies) - 1).to_bytes(8, "big"):
-            raise file.damaged("the checkpoint ends too early")
-        return bodies[:-1]
+        if last != count.to_bytes(8, "big"):
+            raise damage(path, path.stat().st_size, "the checkpoint ends too early")
 
     def _finish(self, file: int, count: int, *, aside: Path, target: Path) -> None:
         self._check_owned()

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -66,6 +67,11 @@ def _storable(value: Any) -> Any:
     return [_storable(each) for each in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 
+def value_image(value: Any) -> bytes:
+    """The image of a value that is no record, by the present schema."""
+    return _encoded(value)
+
+
 class Entry(msgspec.Struct, array_like=True):
     """The effects of one commit, or the head of a checkpoint."""
 
@@ -99,19 +105,20 @@ class RecordCodec:
     """By field."""
     kinds: Mapping[str, Any]
     """The types of the fields, as they are kept."""
-    defaults: Mapping[str, Any]
     images: Mapping[str, Callable[[Any], Any]]
+    get: Callable[[Any], Sequence[Any]]
+    """All fields, in the order of their codes."""
+    converted: Sequence[tuple[int, Callable[[Any], Any]]]
+    """The places of the fields that become another thing."""
+    whole_image: Callable[..., Any]
+    """Takes all fields, and is written without those that have their defaults."""
 
-    def whole(self, record: Any) -> dict[str, Any]:
+    def whole(self, record: Any) -> Any:
         """The image of a record."""
-        defaults, images, image = self.defaults, self.images, {}
-        for name, code in self.codes.items():
-            value = getattr(record, name)
-            if name in images:
-                value = images[name](value)
-            if name not in defaults or value != defaults[name]:
-                image[code] = value
-        return image
+        values = [*self.get(record)]
+        for place, convert in self.converted:
+            values[place] = convert(values[place])
+        return self.whole_image(*values)
 
     def some(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The image of these fields."""
@@ -123,25 +130,49 @@ class RecordCodec:
         }
 
 
-def _default(field: Any) -> Any:
-    return field.default_factory() if field.default is MISSING else field.default
-
-
 def _codec(kind: type) -> RecordCodec:
     rules, hints = RECORDS[kind], get_type_hints(kind)
-    kept = [each for each in fields(kind) if each.name not in rules.derived]
     images = dict(rules.images or {})
+    names = [each.name for each in _kept(kind)]
+    codes = {name: _code(number) for number, name in enumerate(names)}
+    converters = {name: each.image for name, each in images.items()}
     return RecordCodec(
         kind,
-        {each.name: _code(number) for number, each in enumerate(kept)},
-        {each.name: images[each.name].kind if each.name in images else hints[each.name] for each in kept},
-        {
-            each.name: _default(each)
-            for each in kept
-            if each.default is not MISSING or each.default_factory is not MISSING
-        },
-        {name: each.image for name, each in images.items()},
+        codes,
+        {name: images[name].kind if name in images else hints[name] for name in names},
+        converters,
+        _all_fields(names),
+        [(names.index(name), convert) for name, convert in converters.items()],
+        whole_image(kind, codes),
     )
+
+
+def _all_fields(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    """Takes these fields of a record, at once."""
+    return attrgetter(*names) if len(names) > 1 else lambda record: (getattr(record, names[0]),)
+
+
+def whole_image(kind: type, codes: Mapping[str, str]) -> Callable[..., Any]:
+    """The form of whole images of a record, with these codes of its fields."""
+    return msgspec.defstruct(
+        f"{kind.__name__}Whole",
+        [(each.name, Any, _default(each)) for each in _kept(kind)],
+        rename=dict(codes),
+        omit_defaults=True,
+        gc=False,
+    )
+
+
+def _kept(kind: Any) -> list[Any]:
+    return [each for each in fields(kind) if each.name not in RECORDS[kind].derived]
+
+
+def _default(field: Any) -> Any:
+    """Nothing is UNSET: a field without a default is always written."""
+    if field.default is not MISSING:
+        return field.default
+    factory = field.default_factory
+    return msgspec.UNSET if factory is MISSING else msgspec.field(default_factory=factory)
 
 
 def _code(number: int) -> str:
@@ -329,9 +360,8 @@ class Reader:
         return found
 
     def _build(self, kind: Any, plain: Any) -> Any:
-        """A value of this type out of what msgpack holds."""
-        if kind in CODECS:
-            return record_of(kind, self._fields(CODECS[kind], plain))
+        """A value of this type out of what msgpack holds. A record within a value has the names of its fields; only one
+        that is a table's value itself has their codes."""
         if _is_tuple_class(kind):
             return self._named(kind, dict(zip(self._schema.get(kind.__name__, ()), plain, strict=False)))
         if isinstance(kind, type) and is_dataclass(kind):
@@ -395,14 +425,16 @@ def _fast_reader(table: TableKind) -> TableReader:
     )
     one = msgspec.msgpack.Decoder(image).decode
     many = msgspec.msgpack.Decoder(list[tuple[table.key, image]]).decode  # type: ignore[name-defined]  # made here
+    names = tuple(codec.kinds)
+    values = _all_fields(names)
+
+    def set_fields(image: Any) -> dict[str, Any]:
+        unset = msgspec.UNSET
+        return {name: value for name, value in zip(names, values(image), strict=True) if value is not unset}
+
     return TableReader(
-        table, key, lambda raw: _set_fields(one(raw)), lambda raw: [(each, _set_fields(one)) for each, one in many(raw)]
+        table, key, lambda raw: set_fields(one(raw)), lambda raw: [(each, set_fields(one)) for each, one in many(raw)]
     )
-
-
-def _set_fields(image: Any) -> dict[str, Any]:
-    unset = msgspec.UNSET
-    return {name: value for name in image.__struct_fields__ if (value := getattr(image, name)) is not unset}
 
 
 def record_of(kind: type, values: dict[str, Any]) -> Any:

@@ -9,9 +9,20 @@ give the state as of the last projected entry, and no segment goes that is not p
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tickwise.adapters.store.keeper.log import EffectLog
+
+
+class Progress(NamedTuple):
+    """The progress of a projection."""
+
+    position: int
+    """All entries up to this one are projected."""
+    waiting_bytes: int
+    """Of the entries behind it."""
+    waiting_rows: int
+    """Rows that are made of them and not written yet."""
 
 
 class Projection(Protocol):
@@ -31,6 +42,10 @@ class Projection(Protocol):
 
     async def reached(self, position: int) -> None:
         """Return once all entries up to this one are projected for good, or all of it will be made anew."""
+        ...
+
+    def progress(self) -> Progress:
+        """The progress just now, for metrics."""
         ...
 
     def kept(self, checkpoint: int) -> None:

@@ -7,10 +7,12 @@ Invariant: what is read ahead is what `acquire` would have found, or it is read 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.domain.errors import Bug, Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
 
@@ -20,8 +22,10 @@ LOOK_SECONDS: Final = 0.5
 class ReadAhead:
     """The contents that one wait for a log has read."""
 
-    def __init__(self, log: EffectLog, clock: Clock) -> None:
-        self.contents = Contents()
+    def __init__(self, log: EffectLog, clock: Clock, make_ended: Callable[[], EndedRuns] = EndedRuns) -> None:
+        """`make_ended`: an empty container of ended runs; the last one that was made is in `contents`."""
+        self._make_ended = make_ended
+        self.contents = Contents(make_ended())
         self.checkpoint_bytes = self.entry_bytes = 0
         self._log, self._clock = log, clock
         self._checkpoint = self._position = 0
@@ -58,5 +62,6 @@ class ReadAhead:
             self._position = entry.position
 
     def _begin_anew(self) -> None:
-        self.contents = Contents()
+        self.contents.close()
+        self.contents = Contents(self._make_ended())
         self.checkpoint_bytes = self.entry_bytes = self._checkpoint = self._position = 0

@@ -12,11 +12,13 @@ Invariant: an entry that does not fit what is there (fields of a record that is 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import MutableMapping
 from typing import Any, Final
 
 from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
 from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.records import ErrorGroupRecord, JobRecord, RunRecord, TimerRecord
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Misconfigured
@@ -28,13 +30,21 @@ TENURE_BITS: Final = 32
 class Contents:
     """The rows of all tables, and the single values, as of a position."""
 
-    def __init__(self) -> None:
-        self.tables: dict[str, dict[Any, Any]] = {table.path: {} for table in TABLES}
+    def __init__(self, ended: EndedRuns | None = None) -> None:
+        """`ended`: takes the ended runs, and becomes those of the state that is filled; None: they are copied."""
+        self.tables: dict[str, MutableMapping[Any, Any]] = {table.path: {} for table in TABLES}
         """Of records: their fields by name."""
+        if ended is not None:
+            self.tables["ended"] = ended
         self.values: dict[str, Any] = {}
         self.until = 0
         """Up to this position rows may be newer than the entry that is laid over them."""
         self._reader = Reader()
+
+    def close(self) -> None:
+        """Give back what ended runs hold outside of memory, where no state was filled."""
+        if isinstance(ended := self.tables["ended"], EndedRuns):
+            ended.close()
 
     def read_part(self, body: bytes, *, is_first: bool) -> None:
         """Take a part of a checkpoint."""
@@ -90,6 +100,9 @@ class Contents:
                     state.runs[key] = record_of(kind, {**values, "job": _job_of(state, key, values["job"])})
             else:
                 content = _content(state, table.path)
+                if isinstance(content, EndedRuns):
+                    self._fill_ended(state, rows)
+                    continue
                 content.clear()
                 if kind in CODECS:
                     rows = {key: record_of(kind, values) for key, values in rows.items()}
@@ -101,6 +114,13 @@ class Contents:
         state.batch_numbers.last = tenure << TENURE_BITS
         state.feed.next = (tenure << TENURE_BITS) + 1
 
+    def _fill_ended(self, state: State, rows: MutableMapping[Any, Any]) -> None:
+        if isinstance(rows, EndedRuns):
+            state.ended = rows
+        else:
+            state.ended = EndedRuns()
+            state.ended.update(rows)
+
     @property
     def lent(self) -> dict[int, dict[str, int]]:
         """Counted runs of batches that ended with their process, by batch."""
@@ -111,6 +131,7 @@ class Contents:
         for job in state.jobs.values():
             if job.key is not None:
                 state.job_keys[job.namespace, job.key] = job
+            state.secret_uses.add(job)
         for group in state.error_groups.values():
             _recount(group)
         waiting: dict[Any, list[Any]] = {}
@@ -126,21 +147,17 @@ class Contents:
             if run.executor in state.executors:
                 state.executors[run.executor].held[run.run_id] = run
         state.tickets.last = last
-        for run_id, ended in state.ended.items():
-            if (job_of := state.jobs.get(ended.row.job_id)) is not None:
-                job_of.ended[run_id] = ended
         state.known_of = Counter(namespace for namespace, _ in state.known)
         state.rules_of_kind = Counter((namespace, kind) for namespace, kind, _ in state.rules)
         state.slots.restore(state.runs.values())
         state.audit.restore()
 
 
-def _content(state: State, path: str) -> dict[Any, Any]:
+def _content(state: State, path: str) -> Any:
     owner: Any = state
     for name in path.split("."):
         owner = getattr(owner, name)
-    found: dict[Any, Any] = owner
-    return found
+    return owner
 
 
 def _job_of(state: State, run_id: Any, job_id: Any) -> JobRecord:

@@ -16,7 +16,7 @@ import contextlib
 import gc
 import math
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
 import structlog
@@ -34,20 +34,29 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.shard_begin import begin_shard
+from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
+from tickwise.adapters.store.keeper.spilled import SpillLost
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
-from tickwise.ports.store.wrapping import PARTS, Call, WrappedStore
+from tickwise.ports.store.wrapping import Call, WrappedPart, WrappedStore
 
 CHECKPOINT_BYTES: Final = 16 << 20
 """Of entries: about half a second of replay."""
 CHECKPOINT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 1.0
+RENEW_SECONDS: Final = 0.25
+"""The shortest pause after a renewal of a lease that failed: one that is over is tried on."""
+GATHER_BYTES: Final = 16 << 10
+"""After an entry of this size the next one may be gathered for a while: there is load."""
 
 logger = structlog.get_logger("tickwise.store")
 
@@ -81,8 +90,17 @@ class KeeperStore(WrappedStore):
         endpoint: str = "",
         lost: Callable[[str], None] | None = None,
         projection: Projection | None = None,
+        watch: ShardWatch | None = None,
+        identity: ShardIdentity | None = None,
+        gather_seconds: float = 0.0,
+        make_ended: Callable[[], EndedRuns] = EndedRuns,
     ) -> None:
+        """`identity`: its place among several shards. `gather_seconds`: under load an entry begins at the earliest so
+        long after the one before. An append costs a database much, and little for each of its bytes. `make_ended`: an
+        empty container of ended runs; without it they are all in memory."""
         self.log = log
+        self._identity, self._watch = identity, watch or ShardWatch()
+        self._gather_seconds, self._make_ended = gather_seconds, make_ended
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -98,13 +116,21 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
-        self._use(MemoryStore(clock, near_seconds))
+        self._use(self._made())
+        self._recorder = EffectRecorder(self.memory.state)
         super().__init__(self.memory)
+        self.shard_map = WrappedPart(self.memory.shard_map, f"{SHARD_MAP}.", self.around)
+
+    def _made(self) -> MemoryStore:
+        shard = None if self._identity is None else self._identity.number
+        return MemoryStore(self._clock, self._near_seconds, shard=shard)
 
     def _use(self, memory: MemoryStore) -> None:
+        if (before := self.__dict__.get("memory")) is not None:
+            before.state.ended.close()
         self.memory = memory
         self._calls: dict[str, Call] = {}
-        for name in PARTS:
+        for name in SERVED_PARTS:
             held = self.__dict__.get(name)
             if held is not None:
                 # Roles hold the parts; what of them is no call, such as the store's name, is that of the new state.
@@ -135,10 +161,38 @@ class KeeperStore(WrappedStore):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        if self._tasks:
+            # Calls that came meanwhile.
+            self._open_group.fail(self._refusal)
+            if self._flying is not None:
+                self._flying.fail(InDoubt("the store was closed while it wrote"))
         self._tasks, self._checkpoint = [], None
         if self._projection is not None:
             await self._projection.close()
         await self.log.release()
+        self.memory.state.ended.close()
+
+    @property
+    def answers(self) -> bool:
+        """True if calls are carried out just now."""
+        return self._refusal is None and self._clock.monotonic() < self._lease_until
+
+    def figures(self) -> ShardFigures:
+        """The sizes of the state and of what waits, for metrics."""
+        progress, state = None if self._projection is None else self._projection.progress(), self.memory.state
+        return ShardFigures(
+            position=self.position,
+            jobs=len(state.jobs),
+            active_runs=len(state.runs),
+            ended_runs=len(state.ended),
+            tables_position=None if progress is None else progress.position,
+            tables_waiting_bytes=0 if progress is None else progress.waiting_bytes,
+            tables_waiting_rows=0 if progress is None else progress.waiting_rows,
+        )
+
+    def forget(self) -> None:
+        """Let go of the state after the end: no call comes any more, not even `open`."""
+        self._recorder.forget()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """As of the port; the listener hears after the effects are durable."""
@@ -146,7 +200,14 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        ahead = ReadAhead(self.log, self._clock)
+        ahead = ReadAhead(self.log, self._clock, self._make_ended)
+        try:
+            await self._take_over_from(ahead)
+        except BaseException:
+            ahead.contents.close()
+            raise
+
+    async def _take_over_from(self, ahead: ReadAhead) -> None:
         following = asyncio.create_task(ahead.follow())
         try:
             tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
@@ -162,9 +223,11 @@ class KeeperStore(WrappedStore):
                 raise Misconfigured(
                     f"the log is damaged: it ends with entry {tenure.last}, and its checkpoint knows {contents.until}"
                 )
-            memory = MemoryStore(self._clock, self._near_seconds)
+            memory = self._made()
             if tenure.last:
                 contents.fill(memory.state, tenure=tenure.epoch)
+            else:
+                memory.state.ended = self._make_ended()
         finally:
             gc.enable()
         recorder = EffectRecorder(memory.state)
@@ -176,6 +239,7 @@ class KeeperStore(WrappedStore):
         self._lease_until = self._clock.monotonic() + await self.log.renew()
         self._since = self._clock.monotonic()
         self._refusal = None
+        self._watch.opened(tenure.epoch, self._since - begun)
         logger.info(
             "log_opened",
             entries=self.position,
@@ -188,13 +252,16 @@ class KeeperStore(WrappedStore):
         """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
+        if self._identity is not None:
+            await begin_shard(self._identity, memory.state)
         _ = memory.upkeep.cluster_id
         await memory.open()
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
         memory.on_handover(self._hear)
-        self._recorder = recorder
+        before, self._recorder = self._recorder, recorder
         self._use(memory)
+        before.forget()
 
     def _hear(self, handover: Handover) -> None:
         heard = HEARD.get()
@@ -213,6 +280,9 @@ class KeeperStore(WrappedStore):
             try:
                 # No method of a memory store awaits anything: all of it happens here, at once.
                 return await target(*given, **named)
+            except SpillLost as failure:
+                self._spill_lost(failure)
+                raise
             finally:
                 await self._settled()
 
@@ -224,12 +294,19 @@ class KeeperStore(WrappedStore):
         if self._clock.monotonic() >= self._lease_until:
             raise StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
 
+    def _spill_lost(self, failure: SpillLost) -> None:
+        """A call ended in its middle: its effects are not logged, and nothing more is answered by this state."""
+        if self._checkpoint is not None:
+            self._checkpoint.cancel()
+        self._tell_lost(failure)
+
     async def _settled(self) -> None:
         """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
-        changes, values = self._recorder.take()
-        group = self._open_group
-        if changes or values:
-            group.bodies.append(entry_body(changes, values))
+        if self._refusal is not None:
+            raise self._refusal
+        body, group = self._effects(), self._open_group
+        if body is not None:
+            group.bodies.append(body)
             self._kick.set()
         elif not group.bodies:
             if self._flying is None:
@@ -237,6 +314,16 @@ class KeeperStore(WrappedStore):
             group = self._flying
         # A caller that goes away takes no other's answer with it.
         await asyncio.shield(group.done)
+
+    def _effects(self) -> bytes | None:
+        """The changes since the last time. In a frame of its own: that of a call that fails lives on in its error, and
+        must hold no record of a state that is thrown away."""
+        try:
+            changes, values = self._recorder.take()
+        except SpillLost as failure:
+            self._spill_lost(failure)
+            raise
+        return entry_body(changes, values) if changes or values else None
 
     # ------------------------------------------------------------------------------------------- the log
 
@@ -247,7 +334,7 @@ class KeeperStore(WrappedStore):
             while self._open_group.bodies:
                 group = self._flying = self._open_group
                 self._open_group = CommitGroup()
-                body = joined(group.bodies)
+                body, began = joined(group.bodies), self._clock.monotonic()
                 try:
                     self.position = await self.log.append(body)
                 except TickwiseError as failure:
@@ -255,6 +342,7 @@ class KeeperStore(WrappedStore):
                     break
                 self._flying = None
                 self._since_bytes += len(body)
+                self._watch.committed(self.position, len(group.bodies), len(body), self._clock.monotonic() - began)
                 if self._projection is not None:
                     self._projection.put(self.position, body)
                 group.done.set_result(None)
@@ -264,10 +352,16 @@ class KeeperStore(WrappedStore):
                 self._look_for_checkpoint()
                 if self._projection is not None:
                     await self._projection.room()
+                if len(body) >= GATHER_BYTES:
+                    left = self._gather_seconds - (self._clock.monotonic() - began)
+                    if left > 0.0:
+                        await self._clock.sleep(left)
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
         self._refusal = StoreUnavailable(failure.detail)
+        if not isinstance(failure, OwnershipLost):
+            self._watch.doubted()
         logger.error("log_not_written", detail=failure.detail)
         group.fail(InDoubt(failure.detail))
         self._open_group.fail(self._refusal)
@@ -299,9 +393,10 @@ class KeeperStore(WrappedStore):
 
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
+        pause = 0.0
         while self._lease_until != math.inf:
-            await self._clock.sleep(max(0.0, self._lease_until - self._clock.monotonic()) / 3)
-            began = self._clock.monotonic()
+            await self._clock.sleep(max(pause, (self._lease_until - self._clock.monotonic()) / 3))
+            began, pause = self._clock.monotonic(), 0.0
             try:
                 self._lease_until = began + await self.log.renew()
             except OwnershipLost as failure:
@@ -309,16 +404,18 @@ class KeeperStore(WrappedStore):
                 self._tell_lost(failure)
                 return
             except TickwiseError as failure:
+                pause = RENEW_SECONDS
                 logger.warning("lease_not_renewed", detail=failure.detail)
 
     # ------------------------------------------------------------------------------------------- checkpoints
 
     def _look_for_checkpoint(self) -> None:
-        """Begin a checkpoint if there is much to replay; a large state is not written anew for little."""
+        """Begin a checkpoint if there is much to replay; a large state is not written anew for little: for checkpoints
+        at most three times as much is written as for entries."""
         if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
             return
         seconds = self._clock.monotonic() - self._since
-        if self._since_bytes >= CHECKPOINT_BYTES or (
+        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes // 2) or (
             seconds >= CHECKPOINT_SECONDS and self._since_bytes > self._checkpoint_bytes
         ):
             self._checkpoint = asyncio.create_task(self._keep_checkpoint())
@@ -326,12 +423,13 @@ class KeeperStore(WrappedStore):
     async def keep_checkpoint(self) -> None:
         """Keep a checkpoint now, or after the one that is under way."""
         async with self._keeping:
-            position, before = self.position, self._since_bytes
+            position, before, began = self.position, self._since_bytes, self._clock.monotonic()
             await self.log.keep_checkpoint(position, self._parts())
             if self._projection is not None:
                 self._projection.kept(position)
             await self.log.drop(position + 1)
             self.checkpoints += 1
+            self._watch.kept_checkpoint(self._checkpoint_bytes, self._clock.monotonic() - began)
             self._since_bytes -= before
             self._since = self._clock.monotonic()
 
@@ -348,10 +446,8 @@ class KeeperStore(WrappedStore):
         recorder, size = self._recorder, 0
         yield head_part({each.name: each.get(recorder.state) for each in VALUES})
         for table in recorder.tables.values():
-            keys = list(table.content)
-            for begin in range(0, len(keys), ROWS_OF_PART):
-                some = keys[begin : begin + ROWS_OF_PART]
-                part = table_part(table.kind, [(key, table.content[key]) for key in some if key in table.content])
+            for rows in _pages(table.content):
+                part = table_part(table.kind, rows)
                 size += len(part)
                 yield part
         # What the rows show must be in the log before they count.
@@ -361,3 +457,13 @@ class KeeperStore(WrappedStore):
         if self._projection is not None:
             await self._projection.reached(until)
         yield last_part(until)
+
+
+def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, Any]]]:
+    """The rows of a table, while calls go on between the pages."""
+    if isinstance(content, EndedRuns):
+        yield from content.pages(ROWS_OF_PART)
+        return
+    keys = list(content)
+    for begin in range(0, len(keys), ROWS_OF_PART):
+        yield [(key, content[key]) for key in keys[begin : begin + ROWS_OF_PART] if key in content]

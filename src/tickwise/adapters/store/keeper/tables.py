@@ -64,6 +64,7 @@ from tickwise.ports.identity.namespaces import NamespaceRow
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.tokens import IdentityKey
 from tickwise.ports.identity.users import RoleRow
+from tickwise.ports.shards import NamespacePlace, Shard
 from tickwise.ports.store import (
     Epoch,
     FailureId,
@@ -116,7 +117,7 @@ class RecordKind:
 
 RECORDS: Final[Mapping[type, RecordKind]] = {
     JobRecord: RecordKind(
-        frozenset({"runs", "ended"}),
+        frozenset({"runs"}),
         {"timer": FieldImage(TimerImage | None, TimerImage.of)},
         key="job_id",
         whole_with=frozenset({"namespace"}),
@@ -182,6 +183,7 @@ TABLES: Final = tuple(
         ("channel_secrets", UUID, Mapping[str, str]),
         ("notification_rules", UUID, NotificationRule),
         ("notices_watched", str, int),
+        ("notices_successes", str, frozenset[UUID]),
         ("notice_events", tuple[UUID, int], PendingEvent),
         ("noted_once", tuple[str, str], float),
         ("alerts", UUID, AlertRecord),
@@ -219,6 +221,8 @@ TABLES: Final = tuple(
         ("audit.rows", int, AuditRow),
         ("audit.seals", tuple[str, int], AuditSeal),
         ("audit.checkpoints", str, AuditCheckpoint),
+        ("shards", int, Shard),
+        ("shard_places", str, NamespacePlace),
     )
 )
 """In this order they are read back: jobs before their runs."""
@@ -256,12 +260,14 @@ VALUES: Final = (
     _attribute("notices_watched_by_jobs", set[str]),
     _attribute("notices_retries", set[str]),
     _attribute("audit.numbers.last", int),
+    _attribute("shard_map_version", int),
+    _attribute("shards_added", int),
     # Of batches that end with the process: they are given back at the next start.
     ValueKind(LENT, dict[int, dict[str, int]], _lent, lambda _state, _value: None),
 )
 
 DERIVED: Final = frozenset(
-    {"tickets", "job_keys", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
+    {"tickets", "job_keys", "secret_uses", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
 )
 PASSING: Final = frozenset(
     {

@@ -11,12 +11,13 @@ containers in those note it themselves. A value that none of these reaches is im
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.tables import RECORDS, TABLES, VALUES, TableKind, check_complete
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug
 
@@ -66,7 +67,7 @@ class Table:
         self.records = kind.value in RECORDS
         self.placed = not self.records or RECORDS[kind.value].key is None
         self.whole_with = RECORDS[kind.value].whole_with if self.records else frozenset()
-        self.content: dict[Any, Any] = {}
+        self.content: MutableMapping[Any, Any] = {}
 
     def note(self, key: Any, how: int) -> None:
         """A key came, went, or has another value."""
@@ -229,6 +230,8 @@ class EffectRecorder:
         owner, _, last = kind.path.rpartition(".")
         parent = attrgetter(owner)(self.state) if owner else self.state
         before = getattr(parent, last)
+        if isinstance(before, EndedRuns):
+            return self._begin_ended(kind, before)
         if not isinstance(before, dict):
             raise Bug(f"the table {kind.path} of the state is no dictionary")
         table = Table(kind, self._dirty, self)
@@ -241,6 +244,13 @@ class EffectRecorder:
         for key, value in before.items():
             self.adopted(table, key, value)
         setattr(parent, last, content)
+        return table
+
+    def _begin_ended(self, kind: TableKind, ended: EndedRuns) -> Table:
+        """The table of ended runs notes by itself what comes and goes, and its values never change."""
+        table = Table(kind, self._dirty, self)
+        table.content, table.placed = ended, False
+        ended.note_by(lambda run_id: table.note(run_id, FRESH), lambda run_id: table.note(run_id, GONE))
         return table
 
     def take(self) -> tuple[list[Change], dict[str, Any]]:
@@ -261,13 +271,25 @@ class EffectRecorder:
         rows = [Change(each.kind, FRESH, key, value) for each in tables for key, value in each.content.items()]
         return rows, dict(self._values)
 
+    def forget(self) -> None:
+        """Take the state apart once nobody uses it, so that its records leave memory at once. They refer to each other,
+        and an owner keeps the garbage collector from them (`gc.freeze`)."""
+        for job in self.state.jobs.values():
+            object.__setattr__(job, "timer", None)
+            job.runs.clear()
+        for table in self.tables.values():
+            if isinstance(table.content, dict):
+                dict.clear(table.content)
+        self.state.ended.forget()
+        vars(self.state).clear()
+
     # ------------------------------------------------------------------------------------------- what is in a table
 
     def adopted(self, table: Table, key: Any, value: Any) -> Any:
         """The value of a key, which notes its own changes from now on."""
         kept = self._adopt(value, NotedPlace(table, key, None))
         if kept is not value:
-            dict.__setitem__(table.content, key, kept)
+            dict.__setitem__(table.content, key, kept)  # type: ignore[index]  # ended runs are kept as they are
         return kept
 
     def adopted_field(self, record: Any, field: str) -> Any:

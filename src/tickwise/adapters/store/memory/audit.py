@@ -17,6 +17,7 @@ from tickwise.domain.audit import (
     jobs_created,
     seal_hash,
 )
+from tickwise.domain.fencing import tokens_from
 from tickwise.ports.audit import AuditCheckpoint, AuditRow
 from tickwise.ports.clock import Clock
 
@@ -26,9 +27,10 @@ DAY_SECONDS = 86_400
 class AuditLog:
     """Entries in the order in which they were written, and what is known of their chains."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, shard: int | None = None) -> None:
+        """`shard`: as of `State`. A namespace's entries may be in two shards, so no number is drawn in both."""
         self._clock = clock
-        self.numbers = Numbers()
+        self.numbers = Numbers(*tokens_from(1, shard))
         self.rows: dict[int, AuditRow] = {}
         """By their numbers."""
         self.unsealed: dict[str, list[AuditRow]] = {}

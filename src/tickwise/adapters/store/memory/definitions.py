@@ -125,8 +125,10 @@ class Jobs(Duty):
             recurring=new.recurring,
             lasting=is_lasting(new),
             calendars=frozenset(new.calendars),
+            secrets=frozenset(new.secrets),
         )
         self._state.jobs[job.job_id] = job
+        self._state.secret_uses.add(job)
         if job.key is not None:
             self._state.job_keys[job.namespace, job.key] = job
         for run in new.missed:
@@ -164,6 +166,9 @@ class Jobs(Duty):
         job.definition, job.lane = change.definition, change.lane
         job.labels, job.owner = dict(change.labels), change.owner
         job.calendars = frozenset(change.calendars)
+        self._state.secret_uses.drop(job)
+        job.secrets = frozenset(change.secrets)
+        self._state.secret_uses.add(job)
         if change.task_changed:
             job.task_changed_at = job.updated_at
         if change.rate_changed:
@@ -264,7 +269,9 @@ class Jobs(Duty):
             close_room(state, to, room)
         if job.key is not None:
             state.job_keys[to, job.key] = state.job_keys.pop((job.namespace, job.key))
+        state.secret_uses.drop(job)
         job.namespace = to
+        state.secret_uses.add(job)
         state.touch(job)
         state.ask_anew(job)
         state.audit.write(audit, transfer.arrival)

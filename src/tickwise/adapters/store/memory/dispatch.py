@@ -93,8 +93,9 @@ class RunCommands(Duty):
             return False
         room = open_room(self._state, namespace)
         if room is not None:
-            named = {run.run_id for run in runs}
-            room.demand(Cost(runs=len(named - self._state.runs.keys() - self._state.ended.keys())))
+            known, ended = self._state.runs, self._state.ended
+            new = {run.run_id for run in runs if run.run_id not in known and run.run_id not in ended}
+            room.demand(Cost(runs=len(new)))
         if sum(self._state.make_now(job, run) for run in runs):
             self._state.audit.write(audit)
         close_room(self._state, namespace, room)

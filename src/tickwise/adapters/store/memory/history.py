@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from tickwise.adapters.store.memory.ended import ALL_RUNS, Within
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.notices import alerts
-from tickwise.adapters.store.memory.records import JobRecord
+from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain import selectors
-from tickwise.domain.lifecycle import CODES, HELD, RunState
+from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState
 from tickwise.ports.store import (
     MAX_TALLIES,
     TALLIES_SECONDS,
@@ -58,19 +59,27 @@ class RunSearches(Duty):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         found: list[RunRow] = []
-        for run_id in sorted(self._candidates(query), reverse=True):
+        for row in self._candidates(query):
             if len(found) >= query.limit:
                 break
-            row = row_of(self._state, run_id)
-            if row is not None and query.is_met_by(row) and is_of(self._state.job_of(row), query):
+            if query.is_met_by(row) and is_of(self._state.job_of(row), query):
                 found.append(with_texts(row, query.texts))
         return page_within(found, query.bytes_most)
 
-    def _candidates(self, query: RunQuery) -> set[UUID]:
-        if query.job_id is None:
-            return {*self._state.runs, *self._state.ended}
-        job = self._state.jobs.get(query.job_id)
-        return set() if job is None else {*job.runs, *job.ended}
+    def _candidates(self, query: RunQuery) -> Iterator[RunRow]:
+        """The runs that may match, the newest first."""
+        if query.ids:
+            named = (row_of(self._state, run_id) for run_id in sorted(set(query.ids), reverse=True))
+            return (row for row in named if row is not None)
+        if query.job_id is not None:
+            job = self._state.jobs.get(query.job_id)
+            return iter(()) if job is None else rows_of(self._state, job, Within.of(query), is_search=True)
+        states = frozenset(query.states)
+        active = self._state.runs if not states or not states <= FINAL else {}
+        ended = self._state.ended.newest(
+            namespace=query.namespace, failed=states == {RunState.FAILED}, within=Within.of(query), is_search=True
+        )
+        return newest_first(self._state, active, iter(()) if states and not states & FINAL else ended)
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         found = Counter[tuple[float, RunState]]()
@@ -148,24 +157,28 @@ class Upkeep(Duty):
         """Ended runs that are past their time; the failed have a longer one."""
         dropped = [
             run_id
-            for run_id, ended in self._state.ended.items()
-            if (ended.row.ended_at or 0.0) < (failed_since if ended.row.state is RunState.FAILED else since)
-            and run_id not in self._state.completions
+            for run_id in self._state.ended.ended_before(since, failed_at=failed_since)
+            if run_id not in self._state.completions
         ]
+        self._state.ended.drop(dropped)
         for run_id in dropped:
-            ended = self._state.ended.pop(run_id)
             self._state.letters.pop(run_id, None)
-            self._state.jobs[ended.row.job_id].ended.pop(run_id)
         return dropped
 
     def _drop_jobs(self, since: float) -> list[UUID]:
         """One-time jobs that have nothing to come and nothing on record any more."""
-        dropped = [job for job in self._state.jobs.values() if job.created_at < since and is_over(job)]
+        dropped = [job for job in self._state.jobs.values() if job.created_at < since and self._is_over(job)]
         for job in dropped:
             del self._state.jobs[job.job_id]
+            self._state.secret_uses.drop(job)
             if job.key is not None:
                 del self._state.job_keys[job.namespace, job.key]
         return [job.job_id for job in dropped]
+
+    def _is_over(self, job: JobRecord) -> bool:
+        """Check whether a job is finished and forgotten: recurring ones never are."""
+        is_there = job.recurring or job.timer is not None or bool(job.runs)
+        return not is_there and not self._state.ended.has_any(job.job_id)
 
     async def stats(self, queues: int = 0) -> StoreStats:
         now = self._state.now()
@@ -201,17 +214,29 @@ def row_of(state: State, run_id: UUID) -> RunRow | None:
     return None if ended is None else ended.row
 
 
+def rows_of(state: State, job: JobRecord, within: Within = ALL_RUNS, *, is_search: bool = False) -> Iterator[RunRow]:
+    """The runs of a job, the newest first: all active ones, and the ended ones within these bounds."""
+    return newest_first(state, job.runs, state.ended.newest(job.job_id, within=within, is_search=is_search))
+
+
+def newest_first(state: State, active: Iterable[UUID], ended: Iterator[EndedRun]) -> Iterator[RunRow]:
+    """Active runs, which are few, among ended ones, which are read as far as they are asked for."""
+    waiting = sorted(active)
+    for each in ended:
+        while waiting and waiting[-1] > each.row.run_id:
+            yield state.run_row(state.runs[waiting.pop()])
+        if each.row.run_id not in state.runs:
+            yield each.row
+    for run_id in reversed(waiting):
+        yield state.run_row(state.runs[run_id])
+
+
 def with_texts(row: RunRow, texts: frozenset[RunText]) -> RunRow:
     """The run with these of its large texts only."""
     return row._replace(
         definition=row.definition if RunText.DEFINITION in texts else None,
         result=row.result if RunText.RESULT in texts else None,
     )
-
-
-def is_over(job: JobRecord) -> bool:
-    """Check whether a job is finished and forgotten: recurring ones never are."""
-    return not job.recurring and job.timer is None and not job.runs and not job.ended
 
 
 def is_of(job: JobRecord | None, query: RunQuery) -> bool:

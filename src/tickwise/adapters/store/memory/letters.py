@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import in_window
+from tickwise.adapters.store.memory.ended import Within
 from tickwise.adapters.store.memory.history import with_texts
 from tickwise.adapters.store.memory.records import EndedRun, LetterRecord
 from tickwise.adapters.store.memory.state import Duty
@@ -142,13 +143,16 @@ class LetterSearches(LetterViews):
 
     async def letters(self, query: LetterQuery) -> Page[LetterRow]:
         found: list[LetterRow] = []
-        for run_id in sorted(self._candidate_letters(query), reverse=True):
+        if query.job_id is not None and query.job_id not in self._state.jobs:
+            return page_within(found, query.bytes_most)
+        for ended in self._state.ended.newest(
+            query.job_id, namespace=query.namespace, failed=True, within=Within(query.before), is_search=True
+        ):
             if len(found) >= query.limit:
                 break
-            ended = self._failed(query.namespace, run_id)
-            if query.error_group not in (None, self._state.error_letters.get(run_id)):
+            if query.error_group not in (None, self._state.error_letters.get(ended.row.run_id)):
                 continue
-            if ended is None or not self._is_within(ended, query):
+            if not self._is_within(ended, query):
                 continue
             if matches(row := self._letter(ended, query.expire_seconds), query):
                 found.append(replace(row, run=with_texts(row.run, query.texts)))
@@ -161,15 +165,6 @@ class LetterSearches(LetterViews):
             return True
         job = self._state.job_of(ended.row)
         return job is not None and selectors.matches(job.labels, query.within)
-
-    def _candidate_letters(self, query: LetterQuery) -> Sequence[UUID]:
-        job = None if query.job_id is None else self._state.jobs.get(query.job_id)
-        ended = self._state.ended if query.job_id is None else {} if job is None else job.ended
-        return [
-            run_id
-            for run_id, each in ended.items()
-            if each.row.state is RunState.FAILED and (query.before is None or run_id < query.before)
-        ]
 
     async def operations(
         self,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from uuid import UUID
 
 from tickwise.adapters.store.memory.definitions import JobSearches, in_window
-from tickwise.adapters.store.memory.history import RunSearches, row_of, with_texts
+from tickwise.adapters.store.memory.history import RunSearches, row_of, rows_of, with_texts
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import RunState
@@ -59,9 +60,8 @@ class Looks(JobSearches, RunSearches):
             return self._runs_ending(query)
         found: Page[RunRow] = Page()
         for job in self._of(query.namespace, query.jobs, query.within):
-            rows = (row_of(self._state, run_id) for run_id in sorted({*job.runs, *job.ended}, reverse=True))
-            shown = [row for row in rows if row is not None and not _is_planned_skip(row, query.until)]
-            found += [with_texts(row, frozenset())._replace(error=None) for row in shown[: query.each]]
+            shown = (row for row in rows_of(self._state, job) if not _is_planned_skip(row, query.until))
+            found += [with_texts(row, frozenset())._replace(error=None) for row in islice(shown, query.each)]
         return found
 
     def _jobs_ending(self, query: EndingQuery) -> Page[JobRow]:
@@ -78,7 +78,7 @@ class Looks(JobSearches, RunSearches):
 
     def _runs_ending(self, query: EndingQuery) -> Page[RunRow]:
         since = name_from(query.since)
-        known = [*self._state.runs, *(run_id for run_id in self._state.ended if run_id >= since)]
+        known = [*self._state.runs, *self._state.ended.ids_after(since)]
         found = []
         for run_id in sorted(known, reverse=True):
             row = row_of(self._state, run_id) if str(run_id).endswith(query.ending) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
@@ -175,9 +175,37 @@ class JobRecord:
     pause_until: float | None = None
     paused_by: str | None = None
     calendars: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
     timer: TimerRecord | None = None
     runs: dict[UUID, RunRecord] = field(default_factory=dict)
-    ended: dict[UUID, EndedRun] = field(default_factory=dict)
+
+
+class SecretUseIndex:
+    """Jobs by namespace and the name of a secret that they name: a question about one secret reads no other job.
+
+    Invariant: it has each stored job under each of its names. A change of a job's names or namespace takes it out
+    before, and puts it in after.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[str, str], dict[UUID, JobRecord]] = {}
+
+    def add(self, job: JobRecord) -> None:
+        """Put a job in under its names."""
+        for name in job.secrets:
+            self._jobs.setdefault((job.namespace, name), {})[job.job_id] = job
+
+    def drop(self, job: JobRecord) -> None:
+        """Take a job out."""
+        for name in job.secrets:
+            place = job.namespace, name
+            self._jobs[place].pop(job.job_id)
+            if not self._jobs[place]:
+                del self._jobs[place]
+
+    def of(self, namespace: str, name: str) -> Collection[JobRecord]:
+        """The jobs that name a secret."""
+        return self._jobs.get((namespace, name), {}).values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,
@@ -40,6 +41,7 @@ from tickwise.adapters.store.memory.records import (
     RemovalRecord,
     RunRecord,
     SecretRecord,
+    SecretUseIndex,
     SessionRecord,
     SignInRecord,
     TimeQueue,
@@ -74,6 +76,7 @@ from tickwise.ports.identity.namespaces import NamespaceRow, NamespaceState, nam
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.identity.tokens import IdentityKey
 from tickwise.ports.identity.users import RoleRow
+from tickwise.ports.shards import NamespacePlace, Shard
 from tickwise.ports.store import (
     LANE_IDLE_SECONDS,
     LANES_RESERVED,
@@ -130,11 +133,12 @@ class State:
         self.tickets = Numbers()
         self.jobs: dict[UUID, JobRecord] = {}
         self.job_keys: dict[tuple[str, str], JobRecord] = {}
+        self.secret_uses = SecretUseIndex()
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         """Timers of jobs that need no decision."""
         self.decided: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         self.runs: dict[UUID, RunRecord] = {}
-        self.ended: dict[UUID, EndedRun] = {}
+        self.ended = EndedRuns()
         self.tallies: Counter[tuple[str, int, RunState]] = Counter()
         """The number of runs that came on record, by namespace, hour and final state."""
         self.known: dict[tuple[str, Lane], float | None] = {}
@@ -154,7 +158,6 @@ class State:
         self.letters: dict[UUID, LetterRecord] = {}
         """The handling of runs that FAILED."""
         self._begin_failures()
-        self._begin_notices()
         self.operations: dict[UUID, OperationRecord] = {}
         self.cluster_id: str | None = None
         """The name of this store, once somebody has asked for it."""
@@ -167,6 +170,7 @@ class State:
         self.epochs_before: list[Epoch] = []
         """The oldest first."""
         self.shard, self.tokens = shard, Numbers(*tokens_from(1, shard))
+        self._begin_shard_map()
         self.receipts: dict[tuple[str, str, str], ReceiptRecord] = {}
         self.tasks: dict[tuple[str, str], list[StoredTask]] = {}
         self.claims: Counter[tuple[int, tuple[str, ...], tuple[str, ...]]] = Counter()
@@ -190,9 +194,14 @@ class State:
         self.incidents: dict[tuple[str, float, str], Incident] = {}
         self._begin_notices()
         self._begin_people()
-        self.audit = AuditLog(clock)
-        self.feed = FeedLog()
+        self.audit, self.feed = AuditLog(clock, shard), FeedLog()
         self.on_handover: Callable[[Handover], None] | None = None
+
+    def _begin_shard_map(self) -> None:
+        """Of the first of several shards; empty in all others."""
+        self.shards: dict[int, Shard] = {}
+        self.shard_places: dict[str, NamespacePlace] = {}
+        self.shard_map_version, self.shards_added = 1, 0
 
     def _begin_failures(self) -> None:
         self.failures: dict[FailureId, bool] = {}
@@ -209,14 +218,6 @@ class State:
         self.status_announcements: dict[UUID, Announcement] = {}
         self.secrets: dict[SecretPlace, SecretRecord] = {}
 
-    def drop_status_page(self, page_id: UUID) -> None:
-        """Drop a page with its days and announcements."""
-        del self.status_pages[page_id]
-        for place in [each for each in self.status_days if each[0] == page_id]:
-            del self.status_days[place]
-        for key in [key for key, each in self.status_announcements.items() if each.page_id == page_id]:
-            del self.status_announcements[key]
-
     def _begin_notices(self) -> None:
         self.objectives: dict[UUID, GroupObjective] = {}
         self.ended_before: dict[UUID, frozenset[UUID]] = {}
@@ -232,6 +233,8 @@ class State:
         self.notices_watched_by_jobs: set[str] = set()
         self.notices_retries: set[str] = set()
         """Those with an enabled rule about retries."""
+        self.notices_successes: dict[str, frozenset[UUID]] = {}
+        """By namespace: the jobs whose successes enabled rules ask for."""
         self.notice_events: dict[tuple[UUID, int], PendingEvent] = {}
         self.noted_once: dict[tuple[str, str], float] = {}
         self.alerts: dict[UUID, AlertRecord] = {}
@@ -560,7 +563,7 @@ class State:
 
     def put_on_record(self, run: RunRecord, ended: EndedRun) -> None:
         """Put the end of a run on record, and count it."""
-        self.ended[run.run_id] = run.job.ended[run.run_id] = ended
+        self.ended[run.run_id] = ended
         self.tallies[ended.row.namespace, int(self.now() // HOUR_SECONDS), ended.row.state] += 1
         self.feed.note(run, ended.row.state, self.now())
         if ended.row.state is RunState.FAILED:
@@ -574,12 +577,16 @@ class State:
             return row.reason in UNCHOSEN
         if row.state is not RunState.SUCCESS:
             return row.state is RunState.FAILED
+        if row.job_id in self.notices_successes.get(row.namespace, ()):
+            return True
         subject = str(row.job_id)
         stands = any(
             each.alert.subject == subject and each.alert.state is not AlertState.CLOSED and each.alert.event in PASSES
             for each in self.alerts.values()
         )
-        return stands or any(each.job_id == row.job_id for each in self.notice_events.values())
+        return stands or any(
+            each.job_id == row.job_id and each.state is not RunState.SUCCESS for each in self.notice_events.values()
+        )
 
     def note_event(self, row: RunRow, token: int, at: float | None, error: str | None) -> None:
         """Note an end, or an attempt that is tried again, for notification rules."""
@@ -614,6 +621,8 @@ class State:
         run.place = 0
         run.slot = run.rate_key = None
         del self.runs[run.run_id], run.job.runs[run.run_id]
+        if not run.job.runs:
+            run.job.runs.clear()  # gives back the room of what was in it: there may be millions of jobs without a run
         self.unblock(run.job)
 
     # ------------------------------------------------------------------------------------------- waiting for others
@@ -766,8 +775,7 @@ class State:
             return JobStatus.PAUSED
         if (job.timer is not None and job.timer.comes) or job.runs or job.schedule_type == ON_DEMAND:
             return JobStatus.SCHEDULED
-        newest = max(job.ended, default=None)
-        if newest is not None and not job.recurring and job.ended[newest].row.state is RunState.FAILED:
+        if not job.recurring and self.ended.newest_failed(job.job_id):
             return JobStatus.FAILED
         return JobStatus.COMPLETED
 

@@ -42,6 +42,7 @@ from tickwise.adapters.store.memory.people.users import Roles, Sessions, Users
 from tickwise.adapters.store.memory.quotas import QuotaUses
 from tickwise.adapters.store.memory.rules import Rules, Stops
 from tickwise.adapters.store.memory.secrets.secrets import Secrets
+from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
@@ -126,6 +127,7 @@ class MemoryStore:
         self.factors, self.factor_steps = Factors(state), FactorSteps(state)
         self.audit = Audit(state)
         self.feed = Feed(state)
+        self.shard_map = MemoryShardMap(state)
 
     async def open(self) -> None:
         """Be there. Leases that ran out while it was closed get one more period."""

@@ -94,6 +94,8 @@ MIGRATIONS: Final = (
     Migration("0052", ("0052_images.sql",)),
     Migration("0058", ("0058_runs_seen_beside_snapshots.sql",)),
     Migration("0059", ("0059_notices.sql",)),
+    Migration("0060", ("0060_secret_uses.sql",)),
+    Migration("0062", ("0062_successes.sql",)),
 )
 """All of them, the oldest first. A migration that was released never changes (docs/decisions/0021)."""
 
@@ -110,6 +112,7 @@ INDEXES: Final = (
     "0033_error_jobs_job.sql",
     "0034_jobs_objectives_of.sql",
     "0035_jobs_repeating.sql", "0035_jobs_owners.sql", "0035_jobs_task_kinds.sql",
+    "0060_jobs_secrets.sql", "0060_jobs_secrets_once.sql", "0060_tasks_secrets.sql",
 )  # fmt: skip
 """Made beside the work of others, which cannot be done inside of a migration's transaction."""
 

@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   FOR broken IN
     SELECT i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE c.relnamespace = 'tickwise'::regnamespace AND c.relname IN ('runs_line', 'runs_waits', 'runs_of_job', 'runs_job', 'audit_seals_until', 'audit_seals_of_namespace', 'error_jobs_job', 'jobs_names', 'jobs_repeating', 'jobs_owners', 'jobs_task_kinds')
+    WHERE c.relnamespace = 'tickwise'::regnamespace AND c.relname IN ('runs_line', 'runs_waits', 'runs_of_job', 'runs_job', 'audit_seals_until', 'audit_seals_of_namespace', 'error_jobs_job', 'jobs_names', 'jobs_repeating', 'jobs_owners', 'jobs_task_kinds', 'jobs_secrets', 'jobs_secrets_once', 'tasks_secrets')
       AND NOT i.indisvalid
   LOOP
     EXECUTE format('DROP INDEX %s', broken);

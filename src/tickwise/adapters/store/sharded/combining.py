@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
+from uuid import UUID
 
 from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.domain.observing.objectives import StartCount
@@ -31,6 +32,7 @@ from tickwise.ports.store import (
     StoreStats,
     Tally,
 )
+from tickwise.ports.store.notices import ChannelBacklog
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -192,6 +194,17 @@ def backlog(
         )
         for kind in answers[0]
     }
+
+
+def channel_backlog(answers: Sequence[Mapping[UUID, ChannelBacklog]], _: Asked) -> dict[UUID, ChannelBacklog]:
+    """`ChannelStore.backlog`: a shard that does not have a channel counts nothing of it."""
+    found: dict[UUID, ChannelBacklog] = {}
+    for answer in answers:
+        for channel_id, counted in answer.items():
+            known = found.get(channel_id)
+            if known is None or counted.notices:
+                found[channel_id] = counted
+    return found
 
 
 def maintained(answers: Sequence[Maintained], _: Asked) -> Maintained:

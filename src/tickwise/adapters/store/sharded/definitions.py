@@ -62,15 +62,15 @@ class Jobs:
     ) -> Sequence[Added] | Replay:
         """See the port. The jobs of one shard go together, those of several at the same time."""
         check_one_namespace(jobs, receipt, whole=whole)
-        places = self._fleet.places
+        if not jobs:
+            return await self._fleet.first.jobs.add(jobs, receipt, whole=whole)
+        # A look at the map for each namespace, not for each job: most batches have one.
+        shard_of = {namespace: self._fleet.places.of(namespace) for namespace in {job.namespace for job in jobs}}
+        if len({*shard_of.values()}) == 1:
+            return await self._fleet.of(jobs[0].namespace, lambda store: store.jobs.add(jobs, receipt, whole=whole))
         shares: dict[int, list[int]] = {}
         for at, job in enumerate(jobs):
-            shares.setdefault(places.of(job.namespace), []).append(at)
-        if len(shares) <= 1:
-            namespace = jobs[0].namespace if jobs else None
-            if namespace is None:
-                return await self._fleet.first.jobs.add(jobs, receipt, whole=whole)
-            return await self._fleet.of(namespace, lambda store: store.jobs.add(jobs, receipt, whole=whole))
+            shares.setdefault(shard_of[job.namespace], []).append(at)
 
         async def part(share: Sequence[int]) -> Sequence[Added] | Replay:
             there = [jobs[at] for at in share]
@@ -232,7 +232,7 @@ class StatusPages(RoutedPart):
             return
         query = StatusPageQuery(namespace=None, limit=100_000)
         found = await self._fleet.each(lambda store: store.status_pages.find(query), lenient=True, numbers=others)
-        if any(each.slug == page.slug for pages in found.values() for each in pages):
+        if any(each.slug == page.slug and each.page_id != page.page_id for pages in found.values() for each in pages):
             raise slug_taken(page.slug)
 
 

@@ -235,7 +235,7 @@ ROUTES: Final[Mapping[str, tuple[type, Mapping[str, Route]]]] = {
     "channels": (
         port.ChannelStore,
         {
-            "backlog": EACH_UNION,
+            "backlog": ToEach(combine.channel_backlog),
             "secrets": ToEach(combine.joined),
             "all_secrets": ToEach(combine.merged("channel.channel_id"), lenient=False),
             "reseal": EACH_ANY,

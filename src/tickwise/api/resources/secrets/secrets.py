@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -36,6 +37,14 @@ class SecretsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor | UnsetType = UNSET
 
 
+class SecretRemovalQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The way of a removal."""
+
+    force: Annotated[bool, Meta(description="Also if jobs or stored tasks name it: their runs fail from now on.")] = (
+        False
+    )
+
+
 class RewrapBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The next step of a rotation of the installation's key."""
 
@@ -64,6 +73,42 @@ class SecretView(msgspec.Struct, kw_only=True):
     """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
     readable: bool
     """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+
+
+class ListedSecretView(SecretView, kw_only=True):
+    """A secret in a list."""
+
+    jobs: int
+    """The jobs, recurring or on demand, that name it; 1,000 at most. `GET /secrets/{name}/uses` has them all."""
+
+
+class UsingJobView(msgspec.Struct, kw_only=True):
+    """A job that names a secret."""
+
+    job_id: UUID
+    name: str
+    key: str | None
+
+
+class UsingTaskView(msgspec.Struct, kw_only=True):
+    """A stored task whose newest version names a secret."""
+
+    task_id: str = msgspec.field(name="taskId")
+    version: int
+
+
+class SecretUsesView(msgspec.Struct, kw_only=True):
+    """The jobs and stored tasks that name a secret, as far as the caller may see them."""
+
+    jobs: list[UsingJobView]
+    """By id, 1,000 at most. None of them are jobs that are cancelled, and one-time jobs that are over, or that were
+    made less than a day before their time without a key or an id of the caller's."""
+    tasks: list[UsingTaskView]
+    """Stored tasks by id, 1,000 at most. Jobs of a stored task have a copy, and are in `jobs`."""
+    hidden: int
+    """The number of jobs and tasks that name it, too, and that the caller may not see."""
+    more: bool
+    """There are more, or may be: of one-time jobs, 2,000 are looked at."""
 
 
 class SecretVersionView(msgspec.Struct, kw_only=True):
@@ -163,12 +208,25 @@ async def secrets_list(call: Call) -> Reply:
     rows = await call.control.secrets.page(call.principal, after, said.limit + 1)
     page = rows[: said.limit]
     last = page[-1].name if len(rows) > said.limit else None
-    return answer(200, [SecretView(**_fields(call, row)) for row in page], headers=page_links(call, last))
+    views = [ListedSecretView(**_fields(call, row), jobs=row.jobs) for row in page]
+    return answer(200, views, headers=page_links(call, last))
 
 
 async def secret_get(call: Call) -> Reply:
     """One."""
     return answer(200, _details(call, await call.control.secrets.get(call.principal, call.path_values["name"])))
+
+
+async def secret_uses(call: Call) -> Reply:
+    """The jobs and stored tasks that name it."""
+    found = await call.control.secrets.uses(call.principal, call.path_values["name"])
+    view = SecretUsesView(
+        jobs=[UsingJobView(job_id=each.job_id, name=each.name, key=each.key) for each in found.jobs],
+        tasks=[UsingTaskView(task_id=each.task_id, version=each.version) for each in found.tasks],
+        hidden=found.hidden,
+        more=found.more,
+    )
+    return answer(200, view)
 
 
 async def secret_remove(call: Call) -> Reply:
@@ -180,7 +238,7 @@ async def secret_remove(call: Call) -> Reply:
         return found, None if found is None else tag_of(encode(_details(call, found)))
 
     async def remove(found: SecretDetails | None) -> Reply:
-        return answer(200, _details(call, await secrets.remove(who, name, found)))
+        return answer(200, _details(call, await secrets.remove(who, name, found, force=call.query.force)))
 
     return await guarded(call.conditions, look, remove)
 
@@ -243,7 +301,7 @@ SECRETS: Final = (
     Endpoint(
         method="GET", path=f"{API}/secrets", control=SecretService.page, name="listSecrets", tag="secrets",
         summary="The secrets of the namespace by name, without their values.", handler=secrets_list,
-        query=SecretsQuery, answers=(list[SecretView],),
+        query=SecretsQuery, answers=(list[ListedSecretView],),
     ),
     Endpoint(
         method="PUT", path=f"{API}/secrets/{{name}}", control=SecretService.set, name="putSecret", tag="secrets",
@@ -259,10 +317,18 @@ SECRETS: Final = (
         answers=(SecretDetailView,), refuses=(404,), conditional=True,
     ),
     Endpoint(
+        method="GET", path=f"{API}/secrets/{{name}}/uses", control=SecretService.uses, name="getSecretUses",
+        tag="secrets", summary="The jobs and stored tasks that name a secret.",
+        description="Names of those that the caller may see; the others are counted.", handler=secret_uses,
+        answers=(SecretUsesView,), refuses=(404,),
+    ),
+    Endpoint(
         method="DELETE", path=f"{API}/secrets/{{name}}", control=SecretService.remove, name="deleteSecret",
         tag="secrets", summary="Remove a secret with all of its versions.",
-        description="Tasks that name it fail at their next start.", handler=secret_remove,
-        answers=(SecretDetailView,), refuses=(404, 412), conditional=True,
+        description="Tasks that name it fail at their next start, so one that jobs or stored tasks name is removed "
+        "with `force` alone (409, code `secret_in_use`).",
+        handler=secret_remove, query=SecretRemovalQuery, answers=(SecretDetailView,), refuses=(404, 409, 412),
+        conditional=True,
     ),
     Endpoint(
         method="GET", path=f"{API}/secrets:keys", control=SecretService.keys, name="getSecretKeys", tag="secrets",

@@ -33,7 +33,8 @@ def _rule_options(command: Decorated) -> Decorated:
     options = [
         click.option("--on", "on", multiple=True, metavar="EVENT",
                      help="failure, first_failure, recovery, did_not_run, late, long, retries, dead_letter, fuse, "
-                     "objective, anomaly, expiring; with --installation executor_lost, expiring. Repeat it for more."),
+                     "objective, anomaly, expiring; success, of each --job; with --installation executor_lost, "
+                     "expiring. Repeat it for more."),
         click.option("--channel", "channels", multiple=True, metavar="CHANNEL", help="By name; repeat it for more."),
         click.option("--job", "jobs", multiple=True, metavar="JOB", help="This job: its id, key or name."),
         click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Jobs with this label."),

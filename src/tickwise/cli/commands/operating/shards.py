@@ -19,7 +19,8 @@ MOVES = ("NAMESPACE", "FROM", "TO", "STATE", "CHANGES")
 def shards() -> None:
     """Add databases to an installation, and move namespaces between them.
 
-    The databases are those of TICKWISE_DATABASE_URL, separated by spaces; the first one keeps the map.
+    The databases are those of TICKWISE_DATABASE_URL, separated by spaces; the first one keeps the map. A keyspace of
+    Cassandra has all its shards in itself: `list` shows their keepers, and `drain` works.
     """
 
 

@@ -37,10 +37,12 @@ def deploy(session: Session, /, modules: tuple[str, ...], app: str, *, prune: bo
                 Exit.USAGE,
                 advice="Call the command in the module's folder, with the Python that has its packages.",
             ) from error
+    from tickwise.sdk.typed_client import TypedClient
     from tickwise_sdk import RegistrationError, sync
 
     try:
-        report = sync(session.client, app, prune=prune, dry_run=dry_run)
+        with session.client_as(TypedClient) as client:
+            report = sync(client, app, prune=prune, dry_run=dry_run)
     except RegistrationError as error:
         raise CommandFailure(f"{error}.", Exit.REFUSED) from None
     if session.as_json:

@@ -20,6 +20,9 @@ from tickwise.cli.session import Session, json_option, list_options, view_option
 
 Json = dict[str, Any]
 VALUE_BYTES_MOST: Final = 1 << 20
+IN_USE: Final = "secret_in_use"
+USERS_SHOWN: Final = 20
+"""Jobs and stored tasks that are named to a person."""
 HOW: Final = (
     "A value is never an argument: every user of this machine could read it, and the shell keeps it. Type it at the "
     "prompt (tickwise secrets set NAME), pipe it (… | tickwise secrets set NAME), or name a file (--file). Nothing was "
@@ -102,11 +105,12 @@ def list_secrets(session: Session, limit: int) -> None:
             session.age(each["changed_at"], seen_at=seen_at),
             each["changed_by"],
             session.age(each["created_at"], seen_at=seen_at),
+            str(each["jobs"]),
             _standing(each),
         )
         for each in found
     ]
-    titles = ("NAME", "VERSION", "SET", "BY", "MADE", "IS")
+    titles = ("NAME", "VERSION", "SET", "BY", "MADE", "JOBS", "IS")
     output.table(session, titles, rows, empty="No secrets.", more=more)
 
 
@@ -115,10 +119,11 @@ def list_secrets(session: Session, limit: int) -> None:
 @view_options
 @click.pass_obj
 def show(session: Session, name: str) -> None:
-    """Show a secret and its versions, without a value."""
+    """Show a secret, its versions, and the jobs and stored tasks that name it, without a value."""
     found = session.client.request("GET", _path(name)).body
+    uses = session.client.request("GET", f"{_path(name)}/uses").body
     if session.as_json:
-        session.show_json(found)
+        session.show_json({**found, "uses": uses})
         return
     seen_at = moments.now()
     fields = {
@@ -130,16 +135,33 @@ def show(session: Session, name: str) -> None:
     }
     for each in found["versions"]:
         fields[f"version {each['version']}"] = f"{session.time(each['set_at'], seen_at=seen_at)} by {each['set_by']}"
+    fields["used by"] = "; ".join(_users(uses)) or "no job, no stored task"
     output.record(session, fields)
 
 
 @secrets.command()
 @click.argument("name")
+@click.option("--force", is_flag=True, help="Also if jobs or stored tasks name it: their runs fail from now on.")
 @view_options
 @click.pass_obj
-def rm(session: Session, name: str) -> None:
-    """Remove a secret with all of its versions. Tasks that name it fail at their next start."""
-    gone = session.client.request("DELETE", _path(name)).body
+def rm(session: Session, name: str, force: bool) -> None:
+    """Remove a secret with all of its versions.
+
+    Tasks that name it fail at their next start. So if any do, they are named first, and a prompt asks; where nobody can
+    answer, nothing is removed without --force.
+    """
+    from tickwise.sdk.client import ProblemError
+
+    try:
+        gone = _remove(session, name, force=force)
+    except ProblemError as refusal:
+        if refusal.code != IN_USE or session.as_json or not sys.stdin.isatty():
+            raise
+        session.note(f"{str(refusal).rpartition('. ')[0]}.")
+        if not click.confirm("Remove it all the same?", err=True):
+            session.say("Nothing is done.")
+            return
+        gone = _remove(session, name, force=True)
     if session.as_json:
         session.show_json(gone)
         return
@@ -221,6 +243,11 @@ def new_key(session: Session) -> None:
 # ---------------------------------------------------------------------------------------------------- parts
 
 
+def _remove(session: Session, name: str, *, force: bool) -> Json:
+    gone: Json = session.client.request("DELETE", _path(name), query={"force": "true"} if force else None).body
+    return gone
+
+
 def _path(name: str) -> str:
     return f"/secrets/{quote(name, safe='')}"
 
@@ -263,6 +290,21 @@ def _body(plain: bytes) -> Json:
         from base64 import b64encode
 
         return {"value": b64encode(plain).decode(), "encoding": "base64"}
+
+
+def _users(uses: Json) -> list[str]:
+    """The jobs and stored tasks that name a secret, and the number of the others."""
+    named = [f"job {output.safe(each['name'])} ({each['key'] or each['job_id']})" for each in uses["jobs"]]
+    named += [f"stored task {output.safe(each['taskId'])}" for each in uses["tasks"]]
+    rest = len(named) - USERS_SHOWN
+    found = named[:USERS_SHOWN]
+    if rest > 0:
+        found.append(f"{rest} more (--json has all)")
+    if uses["hidden"]:
+        found.append(f"{uses['hidden']} that you may not see")
+    if uses["more"]:
+        found.append("perhaps more")
+    return found
 
 
 def _standing(each: Json) -> str:

@@ -36,6 +36,7 @@ EVENTS: Final = {
     NoticeEvent.FAILURE: "a run failed for good",
     NoticeEvent.FIRST_FAILURE: "a run failed, and the one before it did not",
     NoticeEvent.RECOVERY: "a run succeeded after that",
+    NoticeEvent.SUCCESS: "a run succeeded, each time; of jobs that the rule names, without labels",
     NoticeEvent.DID_NOT_RUN: "an occurrence did not run, and nobody chose that",
     NoticeEvent.LATE: "a run has not begun so long after it was due",
     NoticeEvent.LONG: "a run goes on for so long",

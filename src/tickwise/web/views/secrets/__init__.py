@@ -1,4 +1,4 @@
-"""Secrets: the list without values, and the forms that set, replace and remove one.
+"""Secrets: the list and the page of one, without values, and the forms that set, replace and remove one.
 
 A value goes in and never comes out: no page has it, neither after a fault nor after a sign-in in between
 (`forms.kept_fields`).
@@ -18,6 +18,8 @@ from tickwise.web.page import WebPage
 from tickwise.web.visit import Visit
 
 PAGE_SIZE: Final = 50
+USES_SHOWN: Final = 100
+"""Jobs, and stored tasks, that the page of a secret names."""
 NAME_CHARACTERS_MOST: Final = 200
 SEE_OTHER: Final = 303
 VALUE: Final = "secret"
@@ -60,14 +62,41 @@ async def replace(visit: Visit) -> Response:
     return RedirectResponse(visit.url("/secrets", done="set"), SEE_OTHER)
 
 
+async def secret_page(visit: Visit) -> Response:
+    """The page of one: its versions, and the jobs and stored tasks that name it."""
+    return await _one(visit)
+
+
 async def remove(visit: Visit) -> Response:
-    """Remove one, once that is confirmed."""
+    """Remove one, once that is confirmed; one that is used, once that is confirmed as well, beside the names of its
+    users."""
     name = visit.request.path_params["name"]
     if visit.form.get("confirm") != "yes":
         fault = Invalid("tick the box: tasks that name it fail at their next start", pointer="/confirm")
         return await _list(visit, fault=fault, form=name)
-    await visit.control.secrets.remove(visit.who, name)
+    try:
+        await visit.control.secrets.remove(visit.who, name, force=visit.form.get("force") == "yes")
+    except Conflict as refusal:
+        if refusal.code != "secret_in_use":
+            raise
+        if not visit.may(SecretService.uses):
+            return await _list(visit, fault=refusal, form=name)
+        return await _one(visit, fault=Conflict("it is in use: look below, then decide", code="secret_in_use"))
     return RedirectResponse(visit.url("/secrets", done="removed"), SEE_OTHER)
+
+
+async def _one(visit: Visit, *, fault: Refused | None = None) -> Response:
+    name = visit.request.path_params["name"]
+    found = await visit.control.secrets.get(visit.who, name)
+    values: dict[str, Any] = {
+        "row": found.row,
+        "readable": visit.control.secrets.has_key(found.row),
+        "versions": found.versions,
+        "uses": await visit.control.secrets.uses(visit.who, name),
+        "shown": USES_SHOWN,
+        "fault": fault,
+    }
+    return visit.page("secret.html", values, 200 if fault is None else 409)
 
 
 async def _list(visit: Visit, *, fault: Refused | None = None, form: str = "") -> Response:
@@ -104,6 +133,13 @@ SECRETS: Final[tuple[WebPage, ...]] = (
         query=("after", "done"),
         handler=secrets_page,
         control=(SecretService.page,),
+    ),
+    WebPage(
+        method="GET",
+        path="/secrets/{name}",
+        name="secret",
+        handler=secret_page,
+        control=(SecretService.get, SecretService.uses),
     ),
     WebPage(method="POST", path="/secrets", name="secret_add", handler=add, control=(SecretService.set,)),
     WebPage(

@@ -51,6 +51,8 @@ _DENIED: Final = re.compile(r"(?i)unauthorized|denied|authentication required|no
 _MISSING: Final = re.compile(r"(?i)not found|manifest unknown|does not exist|name unknown|ErrImageNeverPull")
 _NO_PROGRAM: Final = re.compile(r"(?i)executable file not found|no such file or directory|not found in \$PATH")
 _NO_EXECUTION: Final = re.compile(r"(?i)permission denied|exec format error|is a directory")
+_FINAL: Final = frozenset({"Evicted", "DeadlineExceeded"})
+"""The reasons of a kubelet for an end of its own making, of pods that nobody had deleted until then."""
 _WORDS: Final = {
     "PreemptionByScheduler": "preempted by a pod of a higher priority",
     "DeletionByTaintManager": "removed from a node that is not fit for it any more",
@@ -155,6 +157,8 @@ def disruption(end: PodEnd) -> str | None:
         how = _WORDS.get(target.reason, target.reason)
         node = f" (node {pod.spec.node_name})" if pod.spec.node_name else ""
         return f"its pod was {how}{node}: {target.message or pod.status.message}".rstrip(": ")
+    if pod.status.reason in _FINAL:
+        return None  # a pod is deleted at some time after its end
     if deleted is not None and not _ended_before(pod.end, finished, deleted):
         return "its pod was deleted by somebody else"
     if pod.status.reason == "NodeLost" or (end.is_gone and pod.end is None):

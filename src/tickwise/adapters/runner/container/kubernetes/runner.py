@@ -422,7 +422,7 @@ class KubernetesRunner(SlotRunner):
             is_worth = fault is not None or seconds >= NOTE_AFTER_SECONDS
             if sentence and sentence != said and notes < MAX_NOTES and is_worth:
                 said, notes = sentence, notes + 1
-                attempt.sink.write(f"[its pod waits: {sentence[:1_000]}]\n".encode())
+                attempt.sink.write_own(f"[its pod waits: {sentence[:1_000]}]")
             # Without the API nothing is known of it: it may have begun.
             if fault is not None and self._away.get(life.place.namespace) is None:
                 return self._fault_end(fault, attempt.started)
@@ -466,7 +466,8 @@ class KubernetesRunner(SlotRunner):
     def _judged(self, attempt: Attempt, life: _Life, end: PodEnd, follower: PodLogFollower) -> Ending:
         ended = self._now()
         if follower.lost is not None:
-            attempt.sink.write(f"\n[the rest of its output could not be read: {follower.lost}]\n".encode())
+            attempt.sink.end_output()
+            attempt.sink.write_own(f"[the rest of its output could not be read: {follower.lost}]")
         ending = ending_of(attempt, end, ended)
         if ending.verdict is Verdict.OK:
             if follower.lost is not None:

@@ -7,9 +7,10 @@ end. So no order of writes matters, and no clock of a node or client.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from tickwise.adapters.store.cassandra.link import UNSET, CassandraLink
+from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.adapters.store.cassandra.readable.rows import RowForms
 from tickwise.adapters.store.cassandra.readable.tables import read_generation
 from tickwise.adapters.store.keeper.readable.tables import READABLE, PartitionDrop, RowWrite, TablesPlace
 from tickwise.domain.errors import Misconfigured
@@ -23,7 +24,7 @@ class CassandraTables:
     """The port `ReadableTables` for one shard."""
 
     def __init__(self, link: CassandraLink, shard: int) -> None:
-        self._link, self._shard = link, shard
+        self._link, self._shard, self._forms = link, shard, RowForms(link)
 
     async def place(self) -> TablesPlace:
         """See the port."""
@@ -35,20 +36,9 @@ class CassandraTables:
 
     async def write(self, rows: Sequence[RowWrite], drop: PartitionDrop | None) -> None:
         """See the port."""
-        statements: list[tuple[str, Sequence[Any]]] = []
-        if drop is not None:
-            statements += [(f"{name}_drop", (drop.position, *drop.key)) for name in TABLES_OF[drop.group]]
-        for table, key, position, columns in rows:
-            if columns is None:
-                statements.append((f"{table.name}_delete", (position, *key)))
-            else:
-                get = columns.get
-                values = (*key, *[get(name, UNSET) for name in table.columns], position)
-                statements.append((f"{table.name}_put", values))
-        if len(statements) == 1:
-            await self._link.ask(statements[0][0], *statements[0][1])
-        elif statements:
-            await self._link.together(statements)
+        batch = await self._forms.batch(rows, drop, TABLES_OF[drop.group] if drop is not None else ())
+        if len(batch):
+            await self._link.send(batch)
 
     async def keep_place(self, place: TablesPlace) -> None:
         """See the port."""

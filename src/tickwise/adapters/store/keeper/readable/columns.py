@@ -7,7 +7,8 @@ node takes no mutation above 16 MiB.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from tickwise.adapters.store.keeper.tables import TimerImage
@@ -124,11 +125,11 @@ _RUN_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "definition": ("definition", text),
 }
 _RUN_DEFAULTS: Final[Mapping[str, Any]] = {"state": "QUEUED", "attempt": 0, "failures": 0, "crashes": 0, "token": 0}
-OF_LIVE_RUNS: Final = frozenset(
-    {
+NOTHING_OF_LIVE_RUNS: Final[Mapping[str, None]] = dict.fromkeys(
+    (
         "ready_at", "dispatched_at", "started_at", "executor", "execution_token", "origin", "definition",
         "cancel_asked_at", "cancel_error", "cancel_heard_at",
-    }
+    )
 )  # fmt: skip
 """The columns that a live run may have and its record not."""
 
@@ -157,55 +158,56 @@ def _cancel_columns(request: StopRequest | CancelRow | None) -> Columns:
     }
 
 
-def ended_columns(ended: EndedRun) -> Columns:
-    """Of a run that has ended: each column of `runs`."""
-    row = ended.row
+_ENDED_FIELDS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("attempt", "failures", "crashes", "executor", "reason", "origin", "occurrences")},
+    **{name: name for name in ("state", "trigger", "error", "result", "definition", "cancel")},
+    "due_at": "due_at",
+    "nominal_at": "nominal_at",
+    "queued_at": "queued_at",
+    "ready_at": "ready_at",
+    "dispatched_at": "dispatched_at",
+    "started_at": "started_at",
+    "ended_at": "ended_at",
+    "until_at": "until",
+}
+_ATTEMPT_FIELDS: Final = (
+    "attempt", "executor", "state", "dispatched_at", "started_at", "ended_at", "reason", "error", "cpu_seconds",
+    "memory_bytes", "output_bytes", "read_bytes", "written_bytes", "network_bytes", "work_bytes", "image",
+)  # fmt: skip
+_CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "state": str,
+    "trigger": _trigger,
+    **dict.fromkeys(("due_at", "nominal_at", "queued_at", "ready_at", "dispatched_at"), millis),
+    **dict.fromkeys(("started_at", "ended_at", "until_at"), millis),
+    **dict.fromkeys(("error", "result", "definition"), text),
+}
+_ended_values: Final = attrgetter(*_ENDED_FIELDS.values())
+_attempt_values: Final = attrgetter(*_ATTEMPT_FIELDS)
+
+
+def _said(names: Iterable[str], values: Iterable[Any]) -> Columns:
+    """The columns of which there is something to say."""
+    convert = _CONVERTED
     return {
-        "state": str(row.state),
-        "trigger": _trigger(row.trigger),
-        "due_at": millis(row.due_at),
-        "nominal_at": millis(row.nominal_at),
-        "queued_at": millis(row.queued_at),
-        "ready_at": millis(row.ready_at),
-        "dispatched_at": millis(row.dispatched_at),
-        "started_at": millis(row.started_at),
-        "ended_at": millis(row.ended_at),
-        "attempt": row.attempt,
-        "failures": row.failures,
-        "crashes": row.crashes,
-        "executor": row.executor,
-        "execution_token": ended.token or None,
-        "reason": row.reason,
-        "error": text(row.error),
-        "result": text(row.result),
-        "origin": row.origin,
-        "definition": text(row.definition),
-        "occurrences": row.occurrences,
-        "until_at": millis(row.until),
-        **_cancel_columns(row.cancel),
+        name: found
+        for name, value in zip(names, values, strict=True)
+        if value is not None and (found := convert[name](value) if name in convert else value) is not None
     }
+
+
+def ended_columns(ended: EndedRun) -> Columns:
+    """Of a run that has ended, all that there is to say."""
+    found = _said(_ENDED_FIELDS, _ended_values(ended.row))
+    if ended.token:
+        found["execution_token"] = ended.token
+    if "cancel" in found:
+        found |= without_nothing(_cancel_columns(found.pop("cancel")))
+    return found
 
 
 def attempt_columns(attempt: AttemptRow) -> Columns:
-    """Of an attempt that is on record: each column of `attempts`."""
-    return {
-        "attempt": attempt.attempt,
-        "executor": attempt.executor,
-        "state": str(attempt.state),
-        "dispatched_at": millis(attempt.dispatched_at),
-        "started_at": millis(attempt.started_at),
-        "ended_at": millis(attempt.ended_at),
-        "reason": attempt.reason,
-        "error": text(attempt.error),
-        "cpu_seconds": attempt.cpu_seconds,
-        "memory_bytes": attempt.memory_bytes,
-        "output_bytes": attempt.output_bytes,
-        "read_bytes": attempt.read_bytes,
-        "written_bytes": attempt.written_bytes,
-        "network_bytes": attempt.network_bytes,
-        "work_bytes": attempt.work_bytes,
-        "image": attempt.image,
-    }
+    """Of an attempt that is on record, all that there is to say."""
+    return _said(_ATTEMPT_FIELDS, _attempt_values(attempt))
 
 
 # ----------------------------------------------------------------------------------------------- audit

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTable, RowWrite
 
-ROWS_A_WRITE: Final = 100
+ROWS_A_WRITE: Final = 400
 BYTES_A_WRITE: Final = 256 << 10
 """Of texts. Nodes take 16 MiB in one mutation."""
 

@@ -1,12 +1,14 @@
 """`TableProjector`: follows the log of a shard and writes readable rows behind its commits.
 
-    checkpoint ──► shadow ─┐                             tables are new: its rows are written as well
-    entries ───────────────┴──► pending ──each second──► batches by partition, a few at once ──► the place
+    checkpoint ──► shadow                                tables are new: its rows are written as well
+                     │
+    entries ──► window ──each second──► pending ──► batches by partition, a few at once ──► the place
 
-The place is kept after all rows up to it are stored. A projector that begins there again writes the same rows with the
-same timestamps. A tenure begins with the checkpoint, in the background: nobody waits for it.
+The place is kept after all rows up to it are stored. A projector that begins there again writes rows that say the same.
+A tenure begins with the checkpoint, in the background: nobody waits for it.
 
-When the database is slow, rows of many changes become one; beyond `PENDING_ROWS` no more entries are read, and beyond
+A run that came a moment ago is held back, since it may end soon: its life is then one row. The place stays before it.
+When the database is slow, rows of many changes become one; beyond `PENDING_KEYS` no more entries are read, and beyond
 `BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing waits:
 the tables are made anew from checkpoint and log once they are there (`tickwise db upgrade`).
 """
@@ -15,34 +17,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import structlog
 
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog
+from tickwise.adapters.store.keeper.projection import Progress
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
-from tickwise.adapters.store.keeper.readable.shadow import PROJECTED, Shadow
+from tickwise.adapters.store.keeper.readable.shadow import Shadow
 from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTables, RowWrite, TablesPlace
 from tickwise.adapters.store.keeper.readable.tail import LogTail
+from tickwise.adapters.store.keeper.readable.window import PROJECTED, Change, ChangeWindow
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
 from tickwise.ports.clock import Clock
 
 FLUSH_SECONDS: Final = 1.0
 """Between the begins of two writes: so far rows are behind, and so many changes of a short run become one write."""
-PENDING_ROWS: Final = 20_000
-"""Some 20 MB."""
+HELD_SECONDS: Final = 5.0
+"""For so long a new run waits for its end, and its job with it, before they are written as they are."""
+PENDING_KEYS: Final = 100_000
+"""Jobs and runs that changed, some 60 MB. From half of it on nothing is held back."""
 BEHIND_BYTES: Final = 64 << 20
 """Of entries: about 2 s of replay."""
-WRITES_AT_ONCE: Final = 16
-"""One node of two cores took no more rows a second with 64."""
+WRITES_AT_ONCE: Final = 4
+"""A write has up to 400 rows. More of them at once would only stand in the way of commits on the nodes' cores."""
 LOOK_SECONDS: Final = 5.0
 """Between two looks whether the tables are still the same ones."""
 RETRY_SECONDS: Final = 0.5
 MISSING_SECONDS: Final = 5.0
-TURN_CHANGES: Final = 100
-"""After so many changes, about 1 ms, the event loop has its turn: they must not hold up commits."""
+TURN_KEYS: Final = 50
+"""After so many keys that become rows, about 1 ms, the event loop has its turn: they must not hold up commits."""
+TURN_CHANGES: Final = 500
+"""After so many changes that are only merged the event loop has its turn, too."""
 CLOSE_SECONDS: Final = 5.0
 """For how long the end waits for what is not written yet. The next owner writes the rest."""
 
@@ -63,6 +73,7 @@ class TableProjector:
         self._tables, self._clock, self._shard = tables, clock, shard
         self._log: EffectLog | None = None
         self._tail: LogTail | None = None
+        self._shadow: Shadow | None = None
         self._task: asyncio.Task[None] | None = None
         self._checkpoint = 0
         self._wanted = 0
@@ -73,7 +84,10 @@ class TableProjector:
         """Nobody waits for tables that are not there: they will be made anew."""
         self._looked = 0.0
         self._read = 0
-        """The position of the last entry whose rows are pending or written."""
+        """The position of the last entry that was read."""
+        self._window = ChangeWindow()
+        self._taking = asyncio.Lock()
+        """Held while changes become rows: they come in the order of their entries."""
         self._work, self._drained = asyncio.Event(), asyncio.Event()
         self.position = 0
         """Up to there all is in the tables, for good."""
@@ -106,6 +120,12 @@ class TableProjector:
         self._wanted = max(self._wanted, position)
         self._work.set()
         await self._until(lambda: self.position >= position)
+
+    def progress(self) -> Progress:
+        """See the port."""
+        pending = None if self._shadow is None else self._shadow.pending
+        waiting = 0 if self._tail is None else self._tail.behind_bytes
+        return Progress(self.position, waiting, 0 if pending is None else pending.count)
 
     def kept(self, checkpoint: int) -> None:
         """See the port."""
@@ -173,6 +193,7 @@ class TableProjector:
         horizon, is_new = self._tail.last, place.position is None
         while True:
             shadow, reader, self._read = Shadow(self._shard), Reader(), self._checkpoint
+            self._window = ChangeWindow()
             shadow.pending = PendingRows(horizon) if is_new else None
             until = await self._take_checkpoint(shadow, reader)
             if is_new or until <= self.position:
@@ -180,6 +201,7 @@ class TableProjector:
             # It counted while these tables were away: nothing tells what went before it.
             logger.warning("tables_behind_checkpoint", shard=self._shard, position=self.position, checkpoint=until)
             is_new = True
+        self._shadow = shadow
         self.rebuilds += is_new
         reading = asyncio.create_task(self._take_entries(shadow, reader, horizon))
         writing = asyncio.create_task(self._write_behind(shadow, horizon))
@@ -207,26 +229,32 @@ class TableProjector:
             elif found[0] is not None and found[0].table.path in PROJECTED:
                 shadow.take_rows(found[0].table.path, dict(found[1]), position)
             pending = shadow.pending
-            if pending is not None and pending.count >= PENDING_ROWS:
+            if pending is not None and pending.count >= PENDING_KEYS:
                 shadow.pending = PendingRows(pending.horizon)
                 await self._write(pending)
             await self._clock.sleep(0.0)
         return until
 
     async def _take_entries(self, shadow: Shadow, reader: Reader, horizon: int) -> None:
-        """Turn entry after entry into pending rows. Those up to the place are in the tables; the shadow needs them."""
+        """Take entry after entry into the window. Those up to the place are in the tables; the shadow needs them."""
         assert self._tail is not None
         tail, done, changes = self._tail, self.position, 0
         while True:
             tail.came.clear()
             async for entry in tail.read(self._read):
-                if shadow.pending is None and entry.position > done:
-                    shadow.pending = PendingRows(horizon)
                 decoded = reader.entry(entry.body)
-                shadow.take_entry(reader, decoded, entry.position)
-                self._read = entry.position
+                async with self._taking:
+                    if shadow.pending is None and entry.position > done:
+                        shadow.pending = PendingRows(horizon)
+                    # An earlier owner may have written rows up to the horizon, in other steps than these.
+                    if entry.position <= horizon or self._window.is_apart(decoded):
+                        await self._settle(shadow, everything=True)
+                        shadow.take_entry(reader, decoded, entry.position)
+                    else:
+                        self._window.add(reader, decoded, entry.position, self._clock.monotonic())
+                    self._read = entry.position
                 self._work.set()
-                while shadow.pending is not None and shadow.pending.count >= PENDING_ROWS:
+                while self._is_full(shadow):
                     self._drained.clear()
                     await self._drained.wait()
                 changes += len(decoded.changes)
@@ -234,6 +262,21 @@ class TableProjector:
                     changes = 0
                     await self._clock.sleep(0.0)
             await tail.came.wait()
+
+    def _is_full(self, shadow: Shadow) -> bool:
+        return len(self._window) + (shadow.pending.count if shadow.pending is not None else 0) >= PENDING_KEYS
+
+    async def _settle(self, shadow: Shadow, *, everything: bool) -> int:
+        """Turn what the window has into pending rows, but for what it holds back; up to which position all is."""
+        window, changes = self._window, dict[str, dict[Any, Change]]()
+        if not len(window):
+            return self._read
+        before = math.inf if everything else self._clock.monotonic() - HELD_SECONDS
+        steps = chain(window.take(before, changes), shadow.take(changes, window.position))
+        for step, _ in enumerate(steps, start=1):
+            if step % TURN_KEYS == 0:
+                await self._clock.sleep(0.0)
+        return window.done if len(window) else self._read
 
     async def _write_behind(self, shadow: Shadow, horizon: int) -> None:
         """Write what is pending, again and again."""
@@ -243,17 +286,23 @@ class TableProjector:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._work.wait()
             self._work.clear()
-            began, position = clock.monotonic(), self._read
-            pending = shadow.pending
+            began = clock.monotonic()
+            async with self._taking:
+                is_pressed = self._hurries or len(self._window) >= PENDING_KEYS // 2
+                position = await self._settle(shadow, everything=is_pressed)
+                pending = shadow.pending
+                if pending is not None and pending.partitions:
+                    shadow.pending = PendingRows(horizon)
+            self._drained.set()
             if pending is not None and pending.partitions:
-                shadow.pending = PendingRows(horizon)
-                self._drained.set()
                 await self._write(pending)
                 await self._keep_place(position)
             elif position > self.position and (self._wanted > self.position or began - self._looked >= LOOK_SECONDS):
                 await self._keep_place(position)
             if began - self._looked >= LOOK_SECONDS:
                 await self._look()
+            if len(self._window):
+                self._work.set()
             if not self._hurries:
                 await clock.sleep(max(0.0, FLUSH_SECONDS - (clock.monotonic() - began)))
 

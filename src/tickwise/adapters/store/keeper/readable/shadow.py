@@ -14,13 +14,13 @@ same rows, also if they began at different checkpoints.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from tickwise.adapters.store.keeper.images import Entry, Reader
 from tickwise.adapters.store.keeper.readable.columns import (
-    OF_LIVE_RUNS,
+    NOTHING_OF_LIVE_RUNS,
     Columns,
     attempt_columns,
     audit_columns,
@@ -45,6 +45,15 @@ from tickwise.adapters.store.keeper.readable.tables import (
     job_part,
     run_part,
 )
+from tickwise.adapters.store.keeper.readable.window import (
+    AUDIT_PATH,
+    ENDED_PATH,
+    JOBS_PATH,
+    RUNS_PATH,
+    Change,
+    Changes,
+    ChangeWindow,
+)
 from tickwise.adapters.store.keeper.tables import TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE, WHOLE
 from tickwise.adapters.store.memory.records import EndedRun
@@ -52,13 +61,8 @@ from tickwise.domain.lifecycle import HELD, RunState
 from tickwise.ports.audit import AuditRow
 from tickwise.ports.store import AttemptRow
 
-PROJECTED: Final = ("jobs", "runs", "ended", "audit.rows")
-"""The tables of the state that have rows."""
 _ATTEMPT_FIELDS: Final = frozenset({"state", "attempt", "token", "executor", "dispatched", "started", "attempts"})
 _ATTEMPT_NEEDS: Final = {"state": RunState.QUEUED, "attempt": 0, "token": 0, "executor": None, "attempts": ()}
-
-Change = tuple[int, Any]
-"""FRESH, WHOLE, FIELDS or GONE, and the value. Of records: their fields by name."""
 
 
 class KnownJob:
@@ -126,55 +130,56 @@ class Shadow:
 
     def take_rows(self, path: str, rows: Mapping[Any, Any], position: int) -> None:
         """Rows of a table of a checkpoint."""
-        self._take({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
+        self._take_at_once({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
 
     def take_entry(self, reader: Reader, entry: Entry, position: int) -> None:
         """The effects of one commit."""
-        tables: dict[str, dict[Any, Change]] = {}
-        for path, how, raw_key, raw in entry.changes:
-            if path not in PROJECTED or (table := reader.table(path)) is None:
-                continue
-            changes = tables.setdefault(path, {})
-            key = table.key(raw_key)
-            before = changes.get(key)
-            if how == GONE:
-                changes[key] = (GONE, None)
-            elif how == FIELDS:
-                fields = table.value(raw)
-                changes[key] = (FIELDS, fields) if before is None else (before[0], {**(before[1] or {}), **fields})
-            else:
-                # A key that went and came again within the entry is the same row with other columns.
-                changes[key] = (FRESH if how == FRESH and before is None else WHOLE, table.value(raw))
-        self._take(tables, position)
+        window, changes = ChangeWindow(), dict[str, dict[Any, Change]]()
+        window.add(reader, entry, position, 0.0)
+        for _ in window.take(0.0, changes):
+            pass
+        self._take_at_once(changes, position)
 
-    def _take(self, tables: Mapping[str, Mapping[Any, Change]], position: int) -> None:
-        """The outcome for each key. What comes is taken before what goes: so a run that ends stays in its bucket, and
-        its job is known."""
-        jobs, runs = tables.get("jobs", {}), tables.get("runs", {})
-        ended, audit = tables.get("ended", {}), tables.get("audit.rows", {})
+    def _take_at_once(self, tables: Changes, position: int) -> None:
+        for _ in self.take(tables, position):
+            pass
+
+    def take(self, tables: Changes, position: int) -> Iterator[None]:
+        """Take the outcome for each key, step by step. What comes is taken before what goes: so a run that ends stays
+        in its bucket, and its job is known."""
+        none: Mapping[Any, Change] = {}
+        jobs, runs = tables.get(JOBS_PATH, none), tables.get(RUNS_PATH, none)
+        ended, audit = tables.get(ENDED_PATH, none), tables.get(AUDIT_PATH, none)
         for job_id, change in jobs.items():
             if change[0] != GONE:
                 self._put_job(job_id, change, position)
+                yield
         for run_id, (how, value) in ended.items():
             if how != GONE:
                 self._put_ended(run_id, value, position)
+                yield
         for run_id, change in runs.items():
             if change[0] != GONE:
                 self._put_run(run_id, change, position)
+                yield
         for run_id, (how, _) in ended.items():
             if how == GONE:
                 self._retire(run_id, position)
+                yield
         for run_id, (how, _) in runs.items():
             if how == GONE:
                 self._forget(run_id, position)
+                yield
         for number, (how, row) in audit.items():
             if how == GONE:
                 self._retire_entry(number, position)
             else:
                 self._put_entry(row, position)
+            yield
         for job_id, (how, _) in jobs.items():
             if how == GONE:
                 self._drop_job(job_id, position)
+                yield
         self._drop_buckets(position)
 
     # ------------------------------------------------------------------------------------------- jobs
@@ -297,7 +302,7 @@ class Shadow:
         for each in attempts:
             if each.token not in before:
                 key = self._attempt_key(job, run_id, each.token)
-                self.pending.put(ATTEMPTS, key, position, without_nothing(attempt_columns(each)))
+                self.pending.put(ATTEMPTS, key, position, attempt_columns(each))
 
     def _end_claim(self, run_id: UUID, job: KnownJob, token: int, recorded: Sequence[int], position: int) -> None:
         """A claim that was given back before it began, and is not on record."""
@@ -316,22 +321,16 @@ class Shadow:
             return
         key = self._run_key(job, run_id)
         columns = ended_columns(ended)
-        if run is None or self.pending.is_new(RUNS, key):
-            self._put_record(key, columns, position, is_fresh=run is None)
+        if run is None:
+            self.pending.put(RUNS, key, position, columns, is_fresh=True).columns = columns
         else:
-            columns = {name: each for name, each in columns.items() if each is not None or name in OF_LIVE_RUNS}
-            self.pending.put(RUNS, key, position, columns)
+            written = self.pending.put(RUNS, key, position, {**NOTHING_OF_LIVE_RUNS, **columns})
+            if written.is_new and written.columns is not None:
+                written.columns = without_nothing(written.columns)
         before = () if run is None else run.recorded
         self._put_recorded(run_id, job, before, ended.attempts, position)
         if run is not None and run.claimed is not None:
             self._end_claim(run_id, job, run.claimed, [each.token for each in ended.attempts], position)
-
-    def _put_record(self, key: tuple[Any, ...], columns: Columns, position: int, *, is_fresh: bool) -> None:
-        """The end of a run of which nothing was written before: no cell is needed where there is nothing to say."""
-        assert self.pending is not None
-        row = self.pending.put(RUNS, key, position, columns, is_fresh=is_fresh)
-        assert row.columns is not None
-        row.columns = without_nothing(row.columns)
 
     def _retire(self, run_id: UUID, position: int) -> None:
         """A run that is past its retention: its row goes with its bucket."""

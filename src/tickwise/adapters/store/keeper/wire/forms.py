@@ -22,11 +22,13 @@ from uuid import UUID
 import msgspec
 
 from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.shards import SHARD_MAP
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError
 from tickwise.ports.audit import AuditPage, AuditPlace
 from tickwise.ports.feed import PackedIds
 from tickwise.ports.paging import Page, SearchPlace
+from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Handover, PlannedPage, SearchCount, Store
 from tickwise.ports.store.wrapping import PARTS
 
@@ -235,8 +237,8 @@ class CallForm:
 
 def _forms() -> dict[str, CallForm]:
     found = {"now": CallForm("now", Store.now)}
-    for part in PARTS:
-        kind = get_type_hints(getattr(Store, part).fget)["return"]
+    kinds = {part: get_type_hints(getattr(Store, part).fget)["return"] for part in PARTS}
+    for part, kind in [*kinds.items(), (SHARD_MAP, ShardMap)]:
         for name in dir(kind):
             method = getattr(kind, name)
             if not name.startswith("_") and inspect.iscoroutinefunction(method):
@@ -245,9 +247,10 @@ def _forms() -> dict[str, CallForm]:
 
 
 FORMS: Final = _forms()
-"""Each method of the port, by its name: `now`, or `jobs.add` for one of a part."""
+"""Each method of the port, by its name: `now`, or `jobs.add` for one of a part; and those of the map of shards."""
 READING: Final = frozenset(
-    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")} | {"now", "upkeep.stats"}
+    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")}
+    | {"now", "upkeep.stats", "shard_map.read"}
 )
 """Calls that change nothing: one whose answer was lost is made again."""
 

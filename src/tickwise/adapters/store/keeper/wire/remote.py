@@ -16,13 +16,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from tickwise.adapters.store.keeper.shards import SERVED_PARTS
 from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm, NotServedHere
 from tickwise.adapters.store.keeper.wire.link import KeeperLink
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
-from tickwise.ports.store.wrapping import PARTS, Call
+from tickwise.ports.store.wrapping import Call
 
 PATIENCE_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
@@ -72,7 +73,7 @@ class RemoteStore:
         self._is_closed = False
         calls = {name: self._method(form) for name, form in FORMS.items()}
         self.now = calls["now"]
-        for part in PARTS:
+        for part in SERVED_PARTS:
             kind = RemoteUpkeep if part == "upkeep" else RemotePart
             prefix = f"{part}."
             own = {name.removeprefix(prefix): call for name, call in calls.items() if name.startswith(prefix)}

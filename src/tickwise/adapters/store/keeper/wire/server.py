@@ -33,6 +33,7 @@ from tickwise.adapters.store.keeper.wire.frames import (
 from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, KeeperCertificate
 from tickwise.domain.errors import Bug, TickwiseError, TooLarge, Unauthenticated
+from tickwise.observability.keepers import KeeperMetrics
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover, Store
 
@@ -51,9 +52,12 @@ _hello: Final = reader(Hello)
 class KeeperServer:
     """One port for all shards of this process."""
 
-    def __init__(self, certificate: KeeperCertificate, key: str, clock: Clock) -> None:
+    def __init__(
+        self, certificate: KeeperCertificate, key: str, clock: Clock, metrics: KeeperMetrics | None = None
+    ) -> None:
         """`key`: the secret of the keyspace, which clients have to know."""
         self.clock = clock
+        self.metrics = metrics
         self.stores: dict[int, Store] = {}
         """The shards that are served, by their numbers."""
         self.unknown = 0
@@ -105,10 +109,16 @@ class KeeperServer:
     def begin(self, connection: _ServerConnection) -> None:
         """A connection has begun."""
         self._connections.add(connection)
+        self._count_connections()
 
     def forget(self, connection: _ServerConnection) -> None:
         """A connection has ended."""
         self._connections.discard(connection)
+        self._count_connections()
+
+    def _count_connections(self) -> None:
+        if self.metrics is not None:
+            self.metrics.connected(len(self._connections))
 
 
 class _ServerConnection(FrameProtocol):
@@ -180,6 +190,9 @@ class _ServerConnection(FrameProtocol):
     async def _carry_out(self, shard: int, request: Request) -> None:
         heard: list[Handover] = []
         HEARD.set(heard)
+        metrics = self._server.metrics
+        if metrics is not None:
+            metrics.called(shard, request.method, is_known=request.method in FORMS)
         try:
             store = self._server.stores.get(shard)
             if store is None:
@@ -193,6 +206,8 @@ class _ServerConnection(FrameProtocol):
             self._refuse(request, Bug(f"{request.method}: {type(failure).__name__}: {failure}"), heard)
 
     def _refuse(self, request: Request, failure: TickwiseError, heard: list[Handover] | None = None) -> None:
+        if self.shard is not None and self._server.metrics is not None:
+            self._server.metrics.refused(self.shard, failure.code)
         with contextlib.suppress(TooLarge):
             self.send(encoded((RESPONSE, request.number, refusal(failure), (None, heard or []))))
 

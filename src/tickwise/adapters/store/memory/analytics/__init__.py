@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tickwise.adapters.store.memory.ended import Within
 from tickwise.adapters.store.memory.history import is_of
 from tickwise.adapters.store.memory.records import EndedRun, JobRecord
 from tickwise.adapters.store.memory.state import Duty
@@ -16,7 +17,9 @@ class AnalyticsSearches(Duty):
 
     async def analyse(self, query: AnalyticsQuery) -> Analysis:
         found = []
-        for ended in self._state.ended.values():
+        namespace = None if query.everywhere else query.runs.namespace
+        within = Within.of(replace(query.runs, before=None, after=None))
+        for ended in self._state.ended.newest(query.runs.job_id, namespace=namespace, within=within, is_search=True):
             row, job = ended.row, self._state.jobs.get(ended.row.job_id)
             asked = replace(query.runs, namespace=row.namespace) if query.everywhere else query.runs
             asked = replace(asked, ids=(), before=None, after=None)

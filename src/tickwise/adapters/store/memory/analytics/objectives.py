@@ -8,6 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from tickwise.adapters.store.memory.analytics.starts import begun_or_waiting, ended_start
+from tickwise.adapters.store.memory.ended import Within
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain import selectors
 from tickwise.domain.audit import AuditEntry
@@ -89,7 +90,7 @@ class Objectives(Duty):
             objective = self._state.objectives.get(objective_id)
             if objective is None:
                 continue
-            starts = list(self._starts(objective, now))
+            starts = list(self._starts(objective, now, now - max(windows, default=0.0)))
             found[objective_id] = {
                 seconds: StartCount(
                     sum(not late for due, late in starts if due > now - seconds),
@@ -99,13 +100,15 @@ class Objectives(Duty):
             }
         return found
 
-    def _starts(self, objective: GroupObjective, now: float) -> Iterator[tuple[float, bool]]:
-        """The due time of each run that counts, and whether it began late."""
+    def _starts(self, objective: GroupObjective, now: float, since: float) -> Iterator[tuple[float, bool]]:
+        """The due time of each run that counts and was due since then, and whether it began late."""
         for job in self._state.jobs.values():
             if job.namespace != objective.namespace or not objective.concerns(job.lane.priority, job.labels):
                 continue
-            for run_id in job.ended.keys() - self._state.ended_before[objective.objective_id]:
-                yield from ended_start(self._state.ended[run_id], objective.within_seconds)
+            before = self._state.ended_before[objective.objective_id]
+            for ended in self._state.ended.newest(job.job_id, within=Within(due_after=since)):
+                if ended.row.run_id not in before:
+                    yield from ended_start(ended, objective.within_seconds)
             for due, late in begun_or_waiting(self._state, job, objective.within_seconds, now, blocked=False):
                 if late:
                     yield due, True

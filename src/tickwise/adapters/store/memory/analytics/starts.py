@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import EndedRun, JobRecord
@@ -31,16 +32,16 @@ class StartSearches(Duty):
             for seconds in query.windows:
                 late = [is_late for due, is_late in dues if now - seconds < due <= now]
                 counts[seconds] = StartCount(late.count(False), late.count(True))
-            newest = [] if job is None else sorted(job.ended, reverse=True)
-            read = [self._state.ended[run_id].row.due_at for run_id in newest[: query.each]]
-            found[job_id] = JobStarts(counts, min(read) if len(newest) > query.each else None)
+            newest = () if job is None else self._state.ended.newest(job_id)
+            read = [each.row.due_at for each in islice(newest, query.each + 1)]
+            found[job_id] = JobStarts(counts, min(read[: query.each]) if len(read) > query.each else None)
         return found
 
 
 def _ended_starts(state: State, job: JobRecord, within: float, most: int) -> Iterator[tuple[float, bool]]:
     """The due time of each ended run that counts, and whether it began late."""
-    for run_id in sorted(job.ended, reverse=True)[:most]:
-        yield from ended_start(state.ended[run_id], within)
+    for ended in islice(state.ended.newest(job.job_id), most):
+        yield from ended_start(ended, within)
 
 
 def ended_start(ended: EndedRun, within: float) -> Iterator[tuple[float, bool]]:

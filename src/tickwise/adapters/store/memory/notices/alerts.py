@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from uuid import UUID
 
 from tickwise.adapters.store.memory.records import AlertRecord, NoticeRecord
@@ -81,12 +82,10 @@ class Alerts(Duty):
         found = []
         for job_id in job_ids:
             job = self._state.jobs.get(job_id)
-            rows = [] if job is None else [ended.row for ended in job.ended.values()]
-            ends = [
-                RunEnd(row.run_id, row.state) for row in rows if row.state in (RunState.SUCCESS, RunState.FAILED)
-            ]  # fmt: skip
-            if ends:
-                found.append(JobEnds(job_id, sorted(ends, reverse=True)[:most]))
+            rows = () if job is None else (ended.row for ended in self._state.ended.newest(job_id))
+            ends = (RunEnd(row.run_id, row.state) for row in rows if row.state in (RunState.SUCCESS, RunState.FAILED))
+            if newest := list(islice(ends, most)):
+                found.append(JobEnds(job_id, newest))
         return found
 
     async def standing(self, namespace: str, subjects: Collection[str]) -> Sequence[StandingAlert]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from uuid import UUID
 
+from tickwise.adapters.store.memory.ended import Within
 from tickwise.adapters.store.memory.records import EndedRun, RunRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.lifecycle import RunState
@@ -53,14 +55,14 @@ class Delays(Duty):
         found = {}
         for job_id in job_ids:
             job = self._state.jobs.get(job_id)
-            rows = [] if job is None else [job.ended[run_id].row for run_id in sorted(job.ended, reverse=True)]
-            seconds = [
+            rows = () if job is None else (each.row for each in self._state.ended.newest(job_id))
+            seconds = (
                 row.ended_at - row.started_at
                 for row in rows
                 if row.state is RunState.SUCCESS and row.ended_at is not None and row.started_at is not None
-            ]
-            if seconds:
-                found[job_id] = seconds[:most]
+            )
+            if newest := list(islice(seconds, most)):
+                found[job_id] = newest
         return found
 
     async def samples(
@@ -69,8 +71,8 @@ class Delays(Duty):
         found = {}
         for job_id in job_ids:
             job = self._state.jobs.get(job_id)
-            ids = [] if job is None else [each for each in job.ended if before is None or each < before]
-            newest = [self._state.ended[run_id] for run_id in sorted(ids, reverse=True)[: 4 * most]]
+            ended = () if job is None else self._state.ended.newest(job_id, within=Within(before))
+            newest = islice(ended, 4 * most)
             samples = [sample for each in newest if (sample := _sample(each)) is not None][:most]
             samples = [each for each in samples if since is None or each.ended_at >= since]
             if samples:

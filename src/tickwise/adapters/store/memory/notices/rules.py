@@ -127,6 +127,11 @@ def watch_rules(state: State, namespace: str) -> None:
     state.notices_retries.discard(namespace)
     if any(NoticeEvent.RETRIES in rule.on for rule in enabled):
         state.notices_retries.add(namespace)
+    asked = {job_id for rule in enabled if NoticeEvent.SUCCESS in rule.on for job_id in rule.jobs}
+    if asked:
+        state.notices_successes[namespace] = frozenset(asked)
+    else:
+        state.notices_successes.pop(namespace, None)
 
 
 def silence(state: State, rule_id: UUID) -> None:

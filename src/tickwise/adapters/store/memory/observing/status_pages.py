@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from tickwise.adapters.store.memory.state import Duty
+from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.observing.status_pages import (
     COUNTED_SECONDS,
@@ -28,6 +28,15 @@ from tickwise.ports.store.status_pages import (
     page_changed,
     slug_taken,
 )
+
+
+def drop_status_page(state: State, page_id: UUID) -> None:
+    """Drop a page with its days and announcements."""
+    del state.status_pages[page_id]
+    for place in [each for each in state.status_days if each[0] == page_id]:
+        del state.status_days[place]
+    for key in [key for key, each in state.status_announcements.items() if each.page_id == page_id]:
+        del state.status_announcements[key]
 
 
 class StatusPages(Duty):
@@ -75,7 +84,7 @@ class StatusPages(Duty):
         stored = self._state.status_pages.get(page_id)
         if stored is None or stored.namespace != namespace:
             return False
-        self._state.drop_status_page(page_id)
+        drop_status_page(self._state, page_id)
         self._state.audit.write(audit)
         return True
 

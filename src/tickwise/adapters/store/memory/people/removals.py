@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from tickwise.adapters.store.memory.observing.status_pages import drop_status_page
 from tickwise.adapters.store.memory.people.namespaces import drop, drop_late
 from tickwise.adapters.store.memory.records import JobRecord, KeyRecord, RemovalRecord
 from tickwise.adapters.store.memory.state import ON_DEMAND, Duty
@@ -56,7 +57,7 @@ class Removals(Duty):
     async def left(self, name: str) -> NamespaceLeft:
         jobs = [job for job in self._state.jobs.values() if job.namespace == name]
         runs = sum(run.job.namespace == name for run in self._state.runs.values())
-        ended = sum(run.row.namespace == name for run in self._state.ended.values())
+        ended = self._state.ended.number_of(name)
         return NamespaceLeft(min(len(jobs), MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
 
     async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
@@ -76,21 +77,19 @@ class Removals(Duty):
     async def drop_runs(self, name: str, run_ids: Collection[UUID]) -> int:
         if name not in self._state.removals:
             return 0
-        dropped = 0
-        for run_id in run_ids:
-            ended = self._state.ended.get(run_id)
-            if ended is None or ended.row.namespace != name:
-                continue
-            del self._state.ended[run_id]
+        mine = [each for each in dict.fromkeys(run_ids) if self._is_of(each, name)]
+        self._state.ended.drop(mine)
+        for run_id in mine:
             self._state.letters.pop(run_id, None)
             self._state.error_letters.pop(run_id, None)
             for failure in [each for each in self._state.failures if each.run_id == run_id]:
                 del self._state.failures[failure]
             self._state.completions.pop(run_id, None)
-            if (job := self._state.jobs.get(ended.row.job_id)) is not None:
-                job.ended.pop(run_id, None)
-            dropped += 1
-        return dropped
+        return len(mine)
+
+    def _is_of(self, run_id: UUID, namespace: str) -> bool:
+        ended = self._state.ended.get(run_id)
+        return ended is not None and ended.row.namespace == namespace
 
     async def drop(self, name: str, limit: int) -> int:
         if name not in self._state.removals:
@@ -157,7 +156,7 @@ class Removals(Duty):
         """The status pages of a namespace."""
         pages = [key for key, each in self._state.status_pages.items() if each.namespace == name][:limit]
         for page_id in pages:
-            self._state.drop_status_page(page_id)
+            drop_status_page(self._state, page_id)
         return len(pages)
 
     def _drop_notices(self, name: str, limit: int) -> int:
@@ -166,6 +165,7 @@ class Removals(Duty):
         state.notices_watched.pop(name, None)
         state.notices_watched_by_jobs.discard(name)
         state.notices_retries.discard(name)
+        state.notices_successes.pop(name, None)
         rules = [key for key, each in state.notification_rules.items() if each.namespace == name]
         channels = [key for key, each in state.channels.items() if each.namespace == name]
         for channel_id in channels[:limit]:
@@ -187,6 +187,7 @@ class Removals(Duty):
     def _drop_job(self, job: JobRecord) -> None:
         self._state.drop_timer(job)
         del self._state.jobs[job.job_id]
+        self._state.secret_uses.drop(job)
         if job.key is not None:
             del self._state.job_keys[job.namespace, job.key]
 

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tickwise.adapters.store.memory.records import SecretRecord
+from tickwise.adapters.store.memory.records import JobRecord, SecretRecord
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.audit import AuditEntry
+from tickwise.domain.schedule import ScheduleType
 from tickwise.ports.sealing import SealedParts, key_id_of
+from tickwise.ports.store.definitions import JobAction
 from tickwise.ports.store.secrets import (
     VERSIONS_KEPT,
     NewSecret,
@@ -19,6 +21,8 @@ from tickwise.ports.store.secrets import (
     SecretPlace,
     SecretQuery,
     SecretRow,
+    SecretUse,
+    SecretUses,
     SecretVersion,
     check_secret_room,
     secret_changed,
@@ -56,7 +60,7 @@ class Secrets(Duty):
         return row
 
     async def find(self, query: SecretQuery) -> Sequence[SecretRow]:
-        return [record.row for record in self._hits(query)]
+        return [replace(record.row, jobs=self._count(record.row, query.jobs_most)) for record in self._hits(query)]
 
     async def versions(self, place: SecretPlace) -> Sequence[SecretVersion]:
         stored = self._state.secrets.get(place)
@@ -71,6 +75,13 @@ class Secrets(Duty):
         del self._state.secrets[place]
         self._state.audit.write(audit)
         return True
+
+    async def uses(self, place: SecretPlace, limit: int) -> SecretUses:
+        found = sorted(filter(_may_start, self._state.secret_uses.of(*place)), key=lambda job: job.job_id)
+        jobs = [SecretUse(job.job_id, job.name, job.key, job.labels) for job in found[:limit]]
+        newest = (versions[-1] for (owner, _), versions in self._state.tasks.items() if owner == place.namespace)
+        tasks = sorted((each for each in newest if "secret" in each.task), key=lambda task: task.task_id)
+        return SecretUses(jobs, tasks[:limit], more=max(len(found), len(tasks)) > limit)
 
     async def sealed(self, places: Sequence[SecretPlace]) -> Sequence[SealedSecret]:
         found = ((place, self._state.secrets.get(place)) for place in sorted(set(places)))
@@ -100,6 +111,10 @@ class Secrets(Duty):
         await self.put(secret)
         return repr(self._state.secrets.pop(SecretPlace(secret.namespace, secret.name)))
 
+    def _count(self, row: SecretRow, most: int) -> int:
+        uses = self._state.secret_uses.of(row.namespace, row.name) if most else ()
+        return min(most, sum(_stays(job) and _may_start(job) for job in uses))
+
     def _hits(self, query: SecretQuery) -> list[SecretRecord]:
         found = [
             record
@@ -110,3 +125,15 @@ class Secrets(Duty):
             and record.row.key_id not in query.not_under
         ]
         return found[: query.limit]
+
+
+def _may_start(job: JobRecord) -> bool:
+    """Check whether the job counts as one that uses what it names."""
+    if job.standing is JobAction.CANCEL or not job.lasting:
+        return False
+    return _stays(job) or job.timer is not None or bool(job.runs)
+
+
+def _stays(job: JobRecord) -> bool:
+    """Check whether the job is no one-time job."""
+    return job.recurring or job.schedule_type == ScheduleType.ON_DEMAND

@@ -85,6 +85,7 @@ class Changes(Part):
             change.owner,
             sorted(change.calendars) or None,
             change.task_changed,
+            list(change.secrets) or None,
         )
         if plan is None:
             # A scheduler that is just making a run of the old definition holds the timer: what follows sees that run.

@@ -5,10 +5,10 @@ UPDATE tickwise.jobs SET recurring = $2, lasting = lasting OR $3::boolean
 WHERE job_id = $1 AND (recurring <> $2 OR NOT lasting AND $3)
 
 -- name: job_write
--- Store a job's new definition. $1 job, $2 … its columns, $11 whether its task or payload is another one.
+-- Store a job's new definition. $1 job, $2 … its columns, $11 whether its task or payload is another one, $12 the secrets that it names.
 UPDATE tickwise.jobs
 SET version = version + 1, updated = tickwise.now(), name = $2, key = $3, schedule_type = $4, task_kind = $5,
-    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[],
+    definition = $6, lane = $7, labels = $8::jsonb, owner = $9, calendars = $10::text[], secrets = $12::text[],
     task_changed = CASE WHEN $11::boolean THEN tickwise.now() ELSE coalesce(task_changed, updated) END
 WHERE job_id = $1
 

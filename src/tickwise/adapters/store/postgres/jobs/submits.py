@@ -218,6 +218,7 @@ class Submits(Part):
             [job.owner for job in jobs],
             [json.dumps(sorted(job.calendars)) if job.calendars else None for job in jobs],
             [job.zone_data for job in jobs],
+            [json.dumps(list(job.secrets)) if job.secrets and is_lasting(job) else None for job in jobs],
         )
         return {row[0] for row in rows}
 
@@ -315,6 +316,7 @@ def _is_plain(jobs: Sequence[NewJob]) -> bool:
         or job.missed
         or job.calendars
         or job.zone_data is not None
+        or (job.secrets and is_lasting(job))
         for job in jobs
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from tickwise.adapters.store.postgres.records.audit import write_audit
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.audit import AuditEntry
 from tickwise.ports.sealing import SealedParts, key_id_of
+from tickwise.ports.store.definitions import StoredTask
 from tickwise.ports.store.secrets import (
+    USES_LOOKED_AT,
     VERSIONS_KEPT,
     NewSecret,
     Rewrapped,
@@ -20,6 +23,8 @@ from tickwise.ports.store.secrets import (
     SecretPlace,
     SecretQuery,
     SecretRow,
+    SecretUse,
+    SecretUses,
     SecretVersion,
     check_secret_room,
     secret_changed,
@@ -77,6 +82,19 @@ class Secrets(Part):
             await write_audit(connection, audit)
         return True
 
+    async def uses(self, place: SecretPlace, limit: int) -> SecretUses:
+        """See the port."""
+        async with self._links.pooled(writes=False) as connection:
+            rows = await connection.fetch(statement("secret_uses"), *place, limit + 1, USES_LOOKED_AT)
+            tasks = await connection.fetch(statement("tasks_naming_secrets"), place.namespace, limit + 1)
+        found = [
+            SecretUse(row["job_id"], row["name"], row["key"], json.loads(row["labels"] or "{}"))
+            for row in rows
+            if row["job_id"] is not None
+        ]
+        more = rows[0]["more"] or max(len(found), len(tasks)) > limit
+        return SecretUses(found[:limit], [StoredTask(**dict(row)) for row in tasks[:limit]], more)
+
     async def sealed(self, places: Sequence[SecretPlace]) -> Sequence[SealedSecret]:
         """See the port."""
         asked = sorted(set(places))
@@ -102,7 +120,7 @@ class Secrets(Part):
     async def sealed_keys(self, query: SecretQuery) -> Sequence[SealedKey]:
         """See the port."""
         async with self._links.pooled(writes=False) as connection:
-            rows = await connection.fetch(statement("secrets_sealed_keys"), *_asked(query))
+            rows = await connection.fetch(statement("secrets_sealed_keys"), *_asked(query)[:-1])
         return [SealedKey(SecretPlace(row["namespace"], row["name"]), row["sealed_key"]) for row in rows]
 
     async def rewrap(self, keys: Sequence[Rewrapped], *, audit: AuditEntry | None = None) -> int:
@@ -138,7 +156,7 @@ class Secrets(Part):
 def _asked(query: SecretQuery) -> tuple[Any, ...]:
     """The parameters of `secrets_find`."""
     after = query.after or (None, None)
-    return (query.namespace, query.name, *after, list(query.not_under), query.limit)
+    return (query.namespace, query.name, *after, list(query.not_under), query.limit, query.jobs_most)
 
 
 def _row(row: Any) -> SecretRow:
@@ -151,4 +169,5 @@ def _row(row: Any) -> SecretRow:
         created_by=row["created_by"],
         changed_at=row["changed_at"],
         changed_by=row["changed_by"],
+        jobs=row["jobs"],
     )

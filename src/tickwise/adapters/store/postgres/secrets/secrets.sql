@@ -30,10 +30,15 @@ INSERT INTO tickwise.secret_versions (set_at, version, namespace, name, set_by) 
 
 -- name: secrets_find
 -- Secrets by namespace and name. $1 namespace (NULL: all), $2 name (NULL: all), $3 and $4 namespace and name behind which they stand (NULL:
--- from the first), $5 ids of keys that do not wrap them, $6 at most.
+-- from the first), $5 ids of keys that do not wrap them, $6 at most, $7 jobs that are counted of each at most.
 SELECT namespace, name, version, key_id, date_part('epoch', created_at) AS created_at, created_by,
-       date_part('epoch', changed_at) AS changed_at, changed_by
-FROM tickwise.secrets
+       date_part('epoch', changed_at) AS changed_at, changed_by,
+       (SELECT count(*) FROM (
+          SELECT FROM tickwise.jobs_lasting j
+          WHERE $7 > 0 AND j.secrets IS NOT NULL AND j.secrets @> ARRAY[s.name COLLATE "default"] AND j.namespace = s.namespace
+            AND j.standing <> {JobStanding.CANCELLED} AND (j.recurring OR j.schedule_type = 'ON_DEMAND')
+          LIMIT $7) c) AS jobs
+FROM tickwise.secrets s
 WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR name = $2) AND ($3::text IS NULL OR (namespace, name) > ($3, $4::text))
   AND key_id <> ALL ($5::bytea[])
 ORDER BY namespace, name LIMIT $6
@@ -52,6 +57,39 @@ DELETE FROM tickwise.secrets WHERE namespace = $1 AND name = $2
 SELECT s.namespace, s.name, s.version, s.sealed_key, s.sealed_value
 FROM unnest($1::text[], $2::text[]) AS w(namespace, name)
 JOIN tickwise.secrets_sealed s ON s.namespace = w.namespace AND s.name = w.name
+
+-- name: secret_uses
+-- Jobs whose task names a secret: those that stay, and of one-time ones those that wait or run. $1 namespace, $2 name, $3 at most, $4 one-time
+-- jobs to look at; `more`: not all of these were looked at. One row at least: `job_id` NULL, there is none.
+WITH stay AS (
+  SELECT job_id, name, key, labels::text AS labels FROM tickwise.jobs_lasting
+  WHERE secrets IS NOT NULL AND secrets @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED}
+    AND (recurring OR schedule_type = 'ON_DEMAND')
+  LIMIT $3
+),
+once AS MATERIALIZED (
+  SELECT job_id, name, key, labels::text AS labels FROM tickwise.jobs_lasting
+  WHERE secrets IS NOT NULL AND secrets @> ARRAY[$2::text] AND namespace = $1 AND standing <> {JobStanding.CANCELLED}
+    AND NOT recurring AND schedule_type <> 'ON_DEMAND'
+  LIMIT $4 + 1
+),
+found AS (
+  SELECT * FROM stay
+  UNION ALL
+  (SELECT * FROM once o
+   -- Scalar, so that no plan reads all timers or runs at once.
+   WHERE (SELECT true FROM tickwise.timers t WHERE t.job_id = o.job_id) OR (SELECT true FROM tickwise.runs r WHERE r.job_id = o.job_id LIMIT 1)
+   LIMIT $3)
+)
+SELECT f.*, l.more FROM (SELECT count(*) > $4 AS more FROM once) l LEFT JOIN found f ON true ORDER BY f.job_id
+
+-- name: tasks_naming_secrets
+-- The newest version of each task that has the word `secret`, by id. $1 namespace, $2 limit.
+SELECT t.namespace, t.task_id, t.version, t.name, t.task, t.digest, t.created_by, date_part('epoch', t.created) AS created_at
+FROM tickwise.tasks t
+WHERE t.task LIKE '%secret%' AND t.namespace = $1
+  AND NOT EXISTS (SELECT FROM tickwise.tasks n WHERE n.namespace = t.namespace AND n.task_id = t.task_id AND n.version > t.version)
+ORDER BY t.task_id LIMIT $2
 
 -- name: secrets_keys_used
 -- The number of secrets by the id of the key that wraps them.

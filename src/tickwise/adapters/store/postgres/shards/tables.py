@@ -121,6 +121,7 @@ STAYING: Final = {
     "lanes_freed": "as above",
     "rules_version": "one number for all namespaces, raised by an arrival",
     "notices_version": "as above",
+    "notices_successes": "written by a trigger of notification_rules, here and in the other one",
     "executors": "they are in each database; those that hold runs of the namespace are made known in the other one",
     "results_applied": "of executors",
     "incidents": "of this database",

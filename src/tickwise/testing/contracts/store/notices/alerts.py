@@ -113,6 +113,43 @@ class NotedEventsContract(NoticesContract):
         await self.again(store, make, failed.job_id, RunState.SUCCESS)
         assert await self.pending(store) == []
 
+    async def test_a_success_leaves_an_event_where_a_rule_names_its_job(self, store: Store, make: Factory) -> None:
+        """While the rule is enabled. Jobs that it does not name, and rules about other events, note none."""
+        asked = make.job()
+        success = frozenset({NoticeEvent.SUCCESS})
+        rule = await self.rule(store, make, on=success, jobs=(asked.job_id, make.identifier()))
+        failing = await self.ended(store, make)
+        await self.rule(store, make, "failures", jobs=(failing.job_id,))
+        assert await store.alerts.fold(self.fold(judged=await self.pending(store)))
+        await self.ended(store, make, RunState.SUCCESS)
+        await self.again(store, make, failing.job_id, RunState.SUCCESS)
+        assert await self.pending(store) == []
+        claimed = await self.ended(store, make, RunState.SUCCESS, asked)
+        [event] = await self.pending(store)
+        assert (event.event_id, event.token, event.job_id) == (claimed.run_id, claimed.token, asked.job_id)
+        assert (event.state, event.reason, event.error) == (RunState.SUCCESS, None, None)
+        assert await store.alerts.fold(self.fold(judged=[event]))
+        off = await store.notification_rules.change(replace(rule, enabled=False))
+        assert off is not None
+        await self.again(store, make, asked.job_id, RunState.SUCCESS)
+        assert await self.pending(store) == []
+        await store.notification_rules.change(replace(off, enabled=True))
+        await self.again(store, make, asked.job_id, RunState.SUCCESS)
+        [event] = await self.pending(store)
+        # Its rule goes: the success that waits is no reason to note the next one.
+        await store.notification_rules.remove("default", rule.rule_id)
+        await self.again(store, make, asked.job_id, RunState.SUCCESS)
+        assert await self.pending(store) == [event]
+
+    async def test_a_rule_of_another_namespace_notes_no_success(self, store: Store, make: Factory) -> None:
+        """Although it names the job, by an id that its writer guessed."""
+        await open_namespace(store)
+        await self.rule(store, make)
+        job = make.job()
+        await self.rule(store, make, namespace=TEAM, on=frozenset({NoticeEvent.SUCCESS}), jobs=(job.job_id,))
+        await self.ended(store, make, RunState.SUCCESS, job)
+        assert await self.pending(store) == []
+
     async def test_a_skip_leaves_an_event_if_nobody_chose_it(self, store: Store, make: Factory) -> None:
         """A skip by a pause, a stop, a window, an overlap or a person is no surprise."""
         await self.rule(store, make)

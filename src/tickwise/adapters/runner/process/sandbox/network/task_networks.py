@@ -164,6 +164,4 @@ def _key(assignment: Assignment) -> tuple[str, int]:
 
 def _note(attempt: Attempt, line: str) -> None:
     """A line of ours in the log of an attempt, on a line of its own."""
-    tail = attempt.sink.tail
-    begin = "" if not tail or tail.endswith("\n") else "\n"
-    attempt.sink.write_or_drop(f"{begin}network: {line}\n".encode(errors="replace"))
+    attempt.sink.write_own(f"network: {line}")

@@ -6,16 +6,17 @@ n AS MATERIALIZED (
   SELECT n.*, (SELECT at FROM clock) AS at, coalesce(to_timestamp(n.due), (SELECT at FROM clock)) AS fires
   FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::text[],
               $10::boolean[], $11::uuid[], $12::float8[], $13::boolean[], $14::text[], $15::bytea[], $16::text[], $17::text[],
-              $18::text[], $19::text[])
+              $18::text[], $19::text[], $20::text[])
     WITH ORDINALITY
     AS n(job_id, namespace, name, schedule_type, task_kind, definition, lane, created_by, recurring, run_id, due, lasting,
-         key, digest, labels, owner, calendars, zone_data, place)
+         key, digest, labels, owner, calendars, zone_data, secrets, place)
 ),
 j AS (
   INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind,
-                             created_by, definition, owner, key, labels, digest, calendars)
+                             created_by, definition, owner, key, labels, digest, calendars, secrets)
   SELECT at, at, job_id, lane, lasting, recurring, namespace, name, schedule_type, task_kind, created_by, definition, owner,
-         key, labels::jsonb, digest, (SELECT array_agg(c) FROM jsonb_array_elements_text(calendars::jsonb) c)
+         key, labels::jsonb, digest, (SELECT array_agg(c) FROM jsonb_array_elements_text(calendars::jsonb) c),
+         (SELECT array_agg(c) FROM jsonb_array_elements_text(secrets::jsonb) c)
   FROM n
   -- The primary key cannot see a job of that id on the other side of the partitioning.
   WHERE NOT EXISTS (SELECT FROM tickwise.jobs o WHERE o.job_id = n.job_id AND o.lasting <> n.lasting)
