@@ -420,8 +420,8 @@ async def test_a_warm_script_finds_nothing_of_an_earlier_one(warm: PreparedShop)
 
 # ---------------------------------------------------------------------------------------------- its end
 
-BOMB = "b() { while :; do (: | : &); done; }; i=0; while [ $i -lt 30 ]; do b & i=$((i + 1)); done 2>/dev/null"
-"""Forks without an end, in thirty processes: one that grows without a bound starves all that runs beside it."""
+BOMB = "b() { while :; do (:); done; }; i=0; while [ $i -lt 30 ]; do b & i=$((i + 1)); done 2>/dev/null"
+"""Forks without an end, from thirty processes, one at a time each: one that grows starves all that runs beside it."""
 SHEDS = "(setsid env -i sh -c 'trap \"\" TERM HUP; exec sleep 600' >/dev/null 2>&1 </dev/null &)"
 
 
