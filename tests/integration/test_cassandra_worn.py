@@ -41,7 +41,7 @@ MET_MOST: Final = 100
 """Tombstones that one read may meet, however many runs there were."""
 MET_MOST_OF: Final = {"runs": 12 * PAGE}
 """The row of a run that was written before the run ended has a tombstone for each column that is empty since, or that
-its end leaves empty: so many a row, whatever the number of runs."""
+its end leaves empty: so many for each row, however many runs there are."""
 CHECKPOINT_RUNS: Final = 5_000
 
 

@@ -60,6 +60,17 @@ def test_an_interpreter_stays_while_an_executor_uses_it(outside: Path) -> None:
     os.close(third)
 
 
+@needs_root
+def test_an_interpreter_has_the_packages_of_a_closed_checkout(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program itself, and the SDK that scripts of functions import."""
+    monkeypatch.setattr(task_places, "can_enter", lambda _user, _folder: False)
+    lock = task_places._make(outside / "python" / "made", NOBODY)
+    assert lock is not None
+    os.close(lock)
+    found = {path.parent.name for path in outside.glob("python/made/lib/python3*/site-packages/*/__init__.py")}
+    assert {"tickwise", "tickwise_sdk"} == found
+
+
 def test_an_interpreter_that_is_removed_while_it_is_taken_is_made_again(outside: Path) -> None:
     """An executor that starts waits for the one that removes it, and then has a whole one of its own."""
     folder = outside / "python" / "made"

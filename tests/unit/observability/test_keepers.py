@@ -129,7 +129,7 @@ async def test_a_keeper_that_waits_tells_no_figures_of_the_shard(
 
 
 async def test_a_method_of_a_later_release_makes_no_series(metrics: Metrics) -> None:
-    """So the number of series is bounded, whatever is asked."""
+    """Calls of unknown names make no further series."""
     for number in range(100):
         metrics.keepers.called(SHARD, f"later.{number}", is_known=False)
     metrics.keepers.called(SHARD, "jobs.add", is_known=True)

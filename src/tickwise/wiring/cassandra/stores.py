@@ -1,4 +1,4 @@
-"""`KeyspaceStore`: the store of a role on a keyspace, as one store whatever number of shards it has.
+"""`KeyspaceStore`: the store of a role on a keyspace, be it of one shard or of several.
 
     one shard ──► its store          several ──► a router over the stores of all (`adapters.store.sharded`)
 

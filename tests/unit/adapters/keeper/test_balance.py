@@ -23,7 +23,7 @@ from tickwise.testing.clock import VirtualClock
 
 
 def test_a_balanced_keyspace_stays_as_it_is() -> None:
-    """Whatever order the keepers have: shares that differ by one are even."""
+    """In any order of the keepers: shares that differ by one are even."""
     for owners in ({1: "A", 2: "B", 3: "B"}, {1: "B", 2: "A", 3: "A"}, {1: "C", 2: "C", 3: "B", 4: "A"}):
         assert owners == shares(owners, {*owners.values()})
 

@@ -555,8 +555,8 @@ class DecidedAlertsContract(NoticesContract):
         assert await store.alerts.due(10) == []
 
     async def test_an_alert_whose_notices_are_all_dead_was_told_to_nobody(self, store: Store, make: Factory) -> None:
-        """So its next event is told. It was told if another channel has a message of it, or has one that still waits; a
-        dead escalation changes nothing."""
+        """Its next event is told. An alert counts as told once one channel has its message, or still tries to send it.
+        A dead escalation changes nothing."""
         names = ("first", "second", "third")
         rule = await self.rule(store, make, channels=[await self.channel(store, name) for name in names])
         alert = self.alert(rule, make, told_at=make.now)
