@@ -64,8 +64,9 @@ async def test_submits_beyond_what_may_wait_are_told_to_come_back(here: World, d
     refused = [each.result() for each in others if each.done()]
     assert {(429, "busy")} == {(answer.status_code, answer.json()["code"]) for answer in refused}
     assert all(1 <= int(answer.headers["retry-after"]) <= MAX_WAIT_SECONDS for answer in refused)
+    waiting = [each for each in others if not each.done()]
     await transaction.rollback()
-    stored = await asyncio.gather(writing, *(each for each in others if not each.done()))
+    stored = await asyncio.gather(writing, *waiting)
     assert [201] * (1 + MAX_WAITING) == [answer.status_code for answer in stored]
     assert 201 == (await submit(here)).status_code
     assert 1 + 1 + MAX_WAITING + 1 == await session.fetchval(COUNT)
