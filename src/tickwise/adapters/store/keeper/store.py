@@ -411,11 +411,11 @@ class KeeperStore(WrappedStore):
 
     def _look_for_checkpoint(self) -> None:
         """Begin a checkpoint if there is much to replay; a large state is not written anew for little: for checkpoints
-        at most three times as much is written as for entries."""
+        at most twice as much is written as for entries."""
         if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
             return
         seconds = self._clock.monotonic() - self._since
-        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes // 2) or (
+        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes) or (
             seconds >= CHECKPOINT_SECONDS and self._since_bytes > self._checkpoint_bytes
         ):
             self._checkpoint = asyncio.create_task(self._keep_checkpoint())
