@@ -41,9 +41,9 @@ FLUSH_SECONDS: Final = 1.0
 HELD_SECONDS: Final = 5.0
 """For so long a new run waits for its end, and its job with it, before they are written as they are."""
 HELD_LOAD_SECONDS: Final = 10.0
-"""The same where `HELD_KEYS` or more wait. A run that is written before its end costs keeper and node about twice as
-much. With 10,000 runs under way that is the difference between a wait of 2 s and one of more than `HELD_SECONDS`: both
-would stay as they are."""
+"""The longest wait of a new run where `HELD_KEYS` or more wait. A run that is written before its end costs keeper and
+node about twice as much. With 10,000 runs under way that is the difference between a wait of 2 s and one of more than
+`HELD_SECONDS`: both would stay as they are."""
 HELD_KEYS: Final = 5_000
 """Jobs and runs that changed: some 500 new runs a second."""
 PENDING_KEYS: Final = 100_000
