@@ -174,7 +174,8 @@ async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
     contents, is_first = Contents(), True
     if tenure.checkpoint:
         async for part in log.checkpoint(tenure.checkpoint):
-            contents.read_part(part, is_first=is_first)
+            for named in contents.read_part(part, is_first=is_first):
+                contents.read_block(named, await log.block(named.name))
             is_first = False
     async for entry in log.entries(tenure.checkpoint):
         contents.read_entry(entry.position, entry.body)

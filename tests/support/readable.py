@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from tickwise.adapters.store.keeper.blocks import whole_checkpoint
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
@@ -274,7 +275,7 @@ class ProjectedRows:
         if self.position < tenure.checkpoint:
             self.__init__(self._shadow.shard)  # type: ignore[misc]  # as new
             is_first = True
-            async for part in log.checkpoint(tenure.checkpoint):
+            async for part in whole_checkpoint(log, tenure.checkpoint):
                 if is_first:
                     self._reader.entry(part)
                 else:

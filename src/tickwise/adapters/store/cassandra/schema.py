@@ -19,11 +19,13 @@ from tickwise.adapters.store.keeper.shards import ShardIdentity, shard_numbers
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 
-VERSION: Final = 3
+VERSION: Final = 4
 KEY_BYTES: Final = 32
 CHANGE_SECONDS: Final = 30.0
 """The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
-TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft", "keeper")
+TABLES: Final = (
+    "meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft", "history_block", "history_draft", "keeper",
+)  # fmt: skip
 IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 """The namespace of the ids of tables; they need only be the same on every machine."""
 

@@ -1,15 +1,18 @@
 """The state of a log, read before the log is owned: a process that waits for it has most of the work behind it.
 
     peek ──► the newest checkpoint, then what was appended since, again and again ──► acquired: the rest
+              a later checkpoint ──► the blocks that it names: which of the runs that are here they have
 
 Invariant: what is read ahead is what `acquire` would have found, or it is read anew. Nothing is answered by it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
+from tickwise.adapters.store.keeper.blocks import NamedBlock, names_in
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -17,6 +20,10 @@ from tickwise.domain.errors import Bug, Misconfigured, Unavailable
 from tickwise.ports.clock import Clock
 
 LOOK_SECONDS: Final = 0.5
+
+
+class StaleCheckpointError(Misconfigured):
+    """A checkpoint is not the newest one any more, or the log is damaged: only its owner knows."""
 
 
 class ReadAhead:
@@ -34,7 +41,8 @@ class ReadAhead:
         """Read what there is and what comes, until cancelled. A log that is not read before it is owned ends it."""
         while (seen := await self._seen()) is not None:
             try:
-                await self.catch_up(seen)
+                with contextlib.suppress(StaleCheckpointError):  # at the next look
+                    await self.catch_up(seen)
             except (Bug, Misconfigured, Unavailable):
                 # The owner has dropped what was read here, or the log cannot be reached. `acquire` tells what is wrong.
                 self._begin_anew()
@@ -53,13 +61,40 @@ class ReadAhead:
             self._begin_anew()
             first = True
             async for part in self._log.checkpoint(tenure.checkpoint):
-                self.contents.read_part(part, is_first=first)
+                for named in self.contents.read_part(part, is_first=first):
+                    self.contents.read_block(named, await self._log.block(named.name))
                 first, self.checkpoint_bytes = False, self.checkpoint_bytes + len(part)
             self._checkpoint = self._position = tenure.checkpoint
+        elif self._checkpoint < tenure.checkpoint:
+            await self._learn_blocks(tenure.checkpoint)
+            self._checkpoint = tenure.checkpoint
         async for entry in self._log.entries(self._position):
             self.contents.read_entry(entry.position, entry.body)
             self.entry_bytes += len(entry.body)
             self._position = entry.position
+
+    async def _learn_blocks(self, checkpoint: int) -> None:
+        """Its owner has put runs into blocks. Without this, whoever owns the log next would write them once more."""
+        try:
+            names = await self._names_in(checkpoint)
+            new = self.contents.learn_blocks([each.name for each in names])
+            for named in names:
+                if named.name in new:
+                    self.contents.learn_block(named, await self._log.block(named.name))
+        except (Bug, Misconfigured) as failure:
+            raise StaleCheckpointError(f"a checkpoint went while it was read: {failure.detail}") from failure
+
+    async def _names_in(self, checkpoint: int) -> list[NamedBlock]:
+        found: list[NamedBlock] = []
+        is_first = True
+        async with contextlib.aclosing(self._log.checkpoint(checkpoint)) as parts:
+            async for part in parts:
+                names = () if is_first else names_in(part)
+                if not is_first and not names:
+                    break  # names come before all rows
+                is_first = False
+                found += names
+        return found
 
     def _begin_anew(self) -> None:
         self.contents.close()

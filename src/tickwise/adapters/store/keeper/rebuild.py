@@ -1,6 +1,6 @@
 """A state out of a checkpoint and the entries behind it.
 
-    parts ──► rows of tables, as they were written ─┐
+    parts ──► rows of tables, as they were written ─┐     parts name blocks of ended runs (`blocks`)
     entries ──► after-images over them ─────────────┴──► records and indexes of a new state
 
 A checkpoint is written while calls go on, so a row may be newer than its position. The entries up to where it was
@@ -12,10 +12,13 @@ Invariant: an entry that does not fit what is there (fields of a record that is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping, Sequence
 from typing import Any, Final
 
+from tickwise.adapters.store.keeper.blocks import ENDED, NamedBlock, ended_of, names_in, read_block
 from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
+from tickwise.adapters.store.keeper.log import BlockName
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -46,16 +49,41 @@ class Contents:
         if isinstance(ended := self.tables["ended"], EndedRuns):
             ended.close()
 
-    def read_part(self, body: bytes, *, is_first: bool) -> None:
-        """Take a part of a checkpoint."""
+    def read_part(self, body: bytes, *, is_first: bool) -> Sequence[NamedBlock]:
+        """Take a part of a checkpoint. It may name blocks, which are to be read before the next part."""
         if is_first:
             self._take_values(self._reader.entry(body))
-            return
+            return ()
+        if names := names_in(body):
+            return names
         found = self._reader.part(body)
         if isinstance(found, int):
             self.until = found
         elif (reader := found[0]) is not None:
             self.tables[reader.table.path].update(found[1])
+        return ()
+
+    def read_block(self, named: NamedBlock, body: bytes) -> None:
+        """Take the ended runs of a block."""
+        runs, ended = read_block(named, body), self.tables[ENDED]
+        if isinstance(ended, SpilledRuns):
+            ended.take_block(named, runs)
+        else:
+            ended.update(ended_of(runs))
+
+    def learn_blocks(self, names: Collection[BlockName]) -> Collection[BlockName]:
+        """A later checkpoint names these blocks, and no other one; those of them that are not known here."""
+        ended = self.tables[ENDED]
+        if not isinstance(ended, SpilledRuns):
+            return ()
+        ended.keep_blocks(names)
+        return set(names) - {each.name for each in ended.places.stored()}
+
+    def learn_block(self, named: NamedBlock, body: bytes) -> None:
+        """Take note of which runs that are here already are in a block."""
+        ended = self.tables[ENDED]
+        if isinstance(ended, SpilledRuns):
+            ended.learn_block(named, read_block(named, body))
 
     def read_entry(self, position: int, body: bytes) -> None:
         """Lay the effects of one commit over what is there."""

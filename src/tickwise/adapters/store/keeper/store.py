@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 
 from tickwise.adapters.store.keeper.handed_over import HEARD
+from tickwise.adapters.store.keeper.history import BlockKeeper
 from tickwise.adapters.store.keeper.images import (
     ROWS_OF_PART,
     entry_body,
@@ -36,7 +37,7 @@ from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
-from tickwise.adapters.store.keeper.spilled import SpillLost
+from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -116,6 +117,8 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
+        self._blocks: BlockKeeper | None = None
+        """None: all ended runs are in memory, and in each checkpoint."""
         self._use(self._made())
         self._recorder = EffectRecorder(self.memory.state)
         super().__init__(self.memory)
@@ -228,12 +231,15 @@ class KeeperStore(WrappedStore):
                 contents.fill(memory.state, tenure=tenure.epoch)
             else:
                 memory.state.ended = self._make_ended()
+            ended = memory.state.ended
         finally:
             gc.enable()
         recorder = EffectRecorder(memory.state)
         gc.freeze()
         self.position = tenure.last
         await self._begin(memory, recorder, contents)
+        if isinstance(ended, SpilledRuns):
+            self._blocks = BlockKeeper(self.log, self._clock, ended, tenure.epoch)
         if self._projection is not None:
             await self._projection.follow(self.log, checkpoint=tenure.checkpoint, last=self.position)
         self._lease_until = self._clock.monotonic() + await self.log.renew()
@@ -423,11 +429,16 @@ class KeeperStore(WrappedStore):
     async def keep_checkpoint(self) -> None:
         """Keep a checkpoint now, or after the one that is under way."""
         async with self._keeping:
-            position, before, began = self.position, self._since_bytes, self._clock.monotonic()
-            await self.log.keep_checkpoint(position, self._parts())
+            blocks, began = self._blocks, self._clock.monotonic()
+            if blocks is not None:
+                await blocks.seal()
+            position, before = self.position, self._since_bytes
+            await self.log.keep_checkpoint(position, self._parts(blocks))
             if self._projection is not None:
                 self._projection.kept(position)
             await self.log.drop(position + 1)
+            if blocks is not None:
+                await blocks.sweep()
             self.checkpoints += 1
             self._watch.kept_checkpoint(self._checkpoint_bytes, self._clock.monotonic() - began)
             self._since_bytes -= before
@@ -441,10 +452,14 @@ class KeeperStore(WrappedStore):
             logger.warning("checkpoint_not_kept", detail=failure.detail)
             self._since, self._since_bytes = self._clock.monotonic(), 0
 
-    async def _parts(self) -> AsyncIterator[bytes]:
+    async def _parts(self, blocks: BlockKeeper | None) -> AsyncIterator[bytes]:
         """The state in parts, while calls go on between them: see `rebuild`."""
         recorder, size = self._recorder, 0
-        yield head_part({each.name: each.get(recorder.state) for each in VALUES})
+        names = [] if blocks is None else list(blocks.parts())
+        yield head_part({each.name: each.get(recorder.state) for each in VALUES}, with_blocks=bool(names))
+        for part in names:
+            size += len(part)
+            yield part
         for table in recorder.tables.values():
             for rows in _pages(table.content):
                 part = table_part(table.kind, rows)

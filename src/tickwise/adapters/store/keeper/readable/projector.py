@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import structlog
 
+from tickwise.adapters.store.keeper.blocks import whole_checkpoint
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.keeper.projection import Progress
@@ -218,7 +219,7 @@ class TableProjector:
         position, until, is_first = self._read, 0, True
         if not position:
             return 0
-        async for part in self._log.checkpoint(position):
+        async for part in whole_checkpoint(self._log, position):
             if is_first:
                 reader.entry(part)
                 is_first = False
