@@ -5,24 +5,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 import pytest_asyncio
 
+from tests.support.blocks import BLOCK_RUNS, end_runs, store_over
 from tests.support.cassandras import CLOCK, keyspace, linked, next_shard
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
-from tickwise.adapters.store.cassandra.schema import VERSION, status, upgrade
+from tickwise.adapters.store.cassandra.log import CassandraLog
+from tickwise.adapters.store.cassandra.schema import VERSION, opened_keyspace, status, upgrade
 from tickwise.adapters.store.keeper.shards import shard_names, shard_numbers
+from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.config import Settings
-from tickwise.domain.errors import Misconfigured
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
 from tickwise.wiring.cassandra.keeping import keeping
 from tickwise.wiring.cassandra.keyspace import cassandra_findings
@@ -137,3 +142,30 @@ async def test_the_number_of_shards_stays(cassandra_server_url: str) -> None:
     await upgrade(address, CLOCK)
     found = await status(address, CLOCK)
     assert (VERSION, 1, (0,)) == (found.version, found.shards, found.numbers)
+
+
+async def test_a_keyspace_of_version_3_gets_tables_for_blocks(cassandra_server_url: str, tmp_path: Path) -> None:
+    """Its checkpoint has all ended runs. They are there after the upgrade, and in blocks after the next checkpoint."""
+    clock, address = VirtualClock(), read_address(f"{cassandra_server_url}/three_{next_shard()}")
+    await upgrade(address, CLOCK)
+    async with linked(address, answer_seconds=20.0) as link:
+        for table in ("history_block", "history_draft"):
+            await link.run(f"DROP TABLE {address.keyspace}.{table}")
+        await link.ask("meta_write", "version", "3")
+        before = KeeperStore(CassandraLog(link, 0), clock)
+        await before.open()
+        runs = await end_runs(before, 2 * BLOCK_RUNS)
+        await before.keep_checkpoint()
+        await before.close()
+    with pytest.raises(StoreUnavailable, match="has version 3, and this program needs"):
+        await opened_keyspace(address, CLOCK)
+    await upgrade(address, CLOCK)
+    link, _ = await opened_keyspace(address, CLOCK)
+    for blocks in (2, 2):
+        store = store_over(CassandraLog(link, 0), tmp_path, clock)
+        await store.open()
+        assert set(runs) == set(store.memory.state.ended)
+        await store.keep_checkpoint()
+        assert blocks == len(await store.log.blocks())
+        await store.close()
+    await link.close()

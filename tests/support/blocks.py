@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from tests.support.effects import contents_of, differences
 from tickwise.adapters.store.keeper.block_places import BlockPlaces
 from tickwise.adapters.store.keeper.blocks import NamedBlock, names_in
+from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.records import EndedRun
 from tickwise.adapters.store.memory.state import State
+from tickwise.domain.errors import Bug, TickwiseError
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import AttemptRow, ClaimRequest, RunRow
@@ -85,7 +89,7 @@ async def rows_in(log: EffectLog, position: int) -> int:
     reader, rows, is_first = Reader(), 0, True
     async for part in log.checkpoint(position):
         if is_first:
-            reader.entry(part)
+            reader.head(part)
         elif not names_in(part):
             found = reader.part(part)
             if not isinstance(found, int) and found[0] is not None and found[0].table.path == "ended":
@@ -100,3 +104,70 @@ async def wrong_in_log(store: KeeperStore, tenure: Tenure) -> dict[str, object]:
     rebuilt = State(state.clock, state.near_seconds)
     (await contents_of(store.log, tenure)).fill(rebuilt)
     return {name: pair for name, pair in differences(state, rebuilt).items() if name != "lent"}
+
+
+class Died(Bug):
+    """The process that has the log is no more."""
+
+
+class Death:
+    """Tells when: before or after so many steps from the moment on that it is armed."""
+
+    def __init__(self, steps: int, *, after: bool) -> None:
+        self.left, self.after, self.is_armed = steps, after, False
+
+    async def around(self, step: Callable[[], Awaitable[Any]]) -> Any:
+        """Carry out a step of a log, if it comes to that."""
+        if self.is_armed:
+            self.left -= 1
+        if self.left < 0 or (self.left == 0 and not self.after):
+            raise Died("killed")
+        found = await step()
+        if self.left == 0:
+            raise Died("killed")
+        return found
+
+
+class DyingFileLog(FileLog):
+    """A log in a folder, of a process that dies."""
+
+    def __init__(self, folder: Path, death: Death) -> None:
+        super().__init__(folder, sync=lambda _file: None)
+        self.death = death
+
+    async def _apart(self, work: Callable[[], Any]) -> Any:
+        return await self.death.around(partial(super()._apart, work))
+
+    async def bury(self) -> None:
+        """As the end of the process: its lock goes."""
+        await super()._apart(self._release)
+
+
+async def lived(store: KeeperStore, death: Death) -> tuple[bool, set[UUID], set[UUID]]:
+    """A life with two checkpoints, between them a run that goes, and more than a block that end. Whether it came to its
+    end; the runs that must be there after it, and those of which nobody was told whether they go."""
+    there = {*await end_runs(store, 2 * BLOCK_RUNS + 1), *await end_runs(store, BLOCK_RUNS, failed=True)}
+    open_ones: set[UUID] = set()
+    death.is_armed = True
+    try:
+        await store.keep_checkpoint()
+        open_ones = {min(there)}
+        there -= open_ones
+        await drop_runs(store, list(open_ones))
+        open_ones = set()
+        await store.keep_checkpoint()
+    except TickwiseError:
+        return False, there, open_ones
+    return True, there, open_ones
+
+
+async def judge_next_owner(store: KeeperStore, there: set[UUID], open_ones: set[UUID]) -> None:
+    """What must hold for who owns the log next: nothing lost, nothing back, no block that is left over."""
+    await store.open()
+    assert there <= set(store.memory.state.ended) <= there | open_ones
+    more = await end_runs(store, BLOCK_RUNS)
+    await store.keep_checkpoint()
+    tenure = Tenure(0, store.position, store.position)
+    assert {} == await wrong_in_log(store, tenure)
+    assert {each.name for each in await names_of(store.log, store.position)} == set(await store.log.blocks())
+    assert there | set(more) <= set(store.memory.state.ended)

@@ -277,7 +277,7 @@ class ProjectedRows:
             is_first = True
             async for part in whole_checkpoint(log, tenure.checkpoint):
                 if is_first:
-                    self._reader.entry(part)
+                    self._reader.head(part)
                 else:
                     found = self._reader.part(part)
                     if not isinstance(found, int) and found[0] is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,7 +13,20 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tests.support.blocks import drop_runs, end_runs, ended_run, names_of, rows_in, small_blocks, store_over
+from tests.support.blocks import (
+    Death,
+    Died,
+    DyingFileLog,
+    drop_runs,
+    end_runs,
+    ended_run,
+    judge_next_owner,
+    lived,
+    names_of,
+    rows_in,
+    small_blocks,
+    store_over,
+)
 from tickwise.adapters.store.keeper import blocks
 from tickwise.adapters.store.keeper.blocks import BLOCK_SCHEMA, NamedBlock, block_body, ended_of, read_block
 from tickwise.adapters.store.keeper.file_log import FileLog, examine
@@ -115,6 +130,23 @@ async def test_retention_deletes_blocks(store: KeeperStore, tmp_path: Path, cloc
     assert 1 == len(block_files(tmp_path))
 
 
+async def test_a_removed_namespace_leaves_no_block(store: KeeperStore, tmp_path: Path, clock: VirtualClock) -> None:
+    """With the next checkpoint its runs leave the disk: the others of their blocks are written anew."""
+    runs = await end_runs(store, 20)
+    await store.keep_checkpoint()
+    store.memory.state.ended.drop(runs[3:9], erase=True)
+    store.memory.state.ended.drop(runs[19:])
+    await store.now()
+    before = set(block_files(tmp_path))
+    await store.keep_checkpoint()
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("block-*"))
+    assert [False] * 6 == [run_id.bytes in kept for run_id in runs[3:9]]
+    assert before - set(block_files(tmp_path))
+    again = await reopened(store, tmp_path, clock)
+    assert set(runs) - {*runs[3:9], runs[19]} == set(again.memory.state.ended)
+    await again.close()
+
+
 async def test_what_a_dead_owner_wrote_and_nobody_names_goes(
     store: KeeperStore, tmp_path: Path, clock: VirtualClock
 ) -> None:
@@ -209,6 +241,28 @@ def test_a_block_of_another_release_is_read_by_its_names() -> None:
     assert (run.row.run_id, run) == (run_id, found)
 
 
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_death_between_any_two_steps_loses_nothing(tmp_path: Path, clock: VirtualClock, *, after: bool) -> None:
+    """Of two checkpoints with blocks, each at every step: no run that was acknowledged is lost, none that went comes
+    back, and the next checkpoint leaves no block that nobody names."""
+    for step in count(1):
+        folder = tmp_path / f"{step}"
+        death = Death(step, after=after)
+        log = DyingFileLog(folder, death)
+        store = store_over(log, folder, clock)
+        await store.open()
+        came_to_end, there, open_ones = await lived(store, death)
+        with contextlib.suppress(Died):
+            await store.close()
+        await log.bury()
+        again = store_over(log_in(folder), folder, clock)
+        await judge_next_owner(again, there, open_ones)
+        await again.close()
+        if came_to_end:
+            break
+    assert step > 20
+
+
 # ------------------------------------------------------------------------------------------- at random
 
 
@@ -233,8 +287,9 @@ def test_blocks_and_rows_give_what_is_there(tmp_path: Path, seed: int) -> None:
         if chance.random() < 0.4 and model:
             for run_id in chance.sample(list(model), min(len(model), chance.choice((1, 1, 1, 9)))):
                 del model[run_id]
+                erase = chance.random() < 0.3
                 for runs in (ended, waiting):
-                    del runs[run_id]
+                    runs.drop([run_id], erase=erase)
         for failed in (False, True):
             while chance.random() < 0.5 and (block := ended.places.begin(failed=failed)) is not None:
                 body = block_body(ended.runs_at(block, 0, block.places))
@@ -254,6 +309,10 @@ def test_blocks_and_rows_give_what_is_there(tmp_path: Path, seed: int) -> None:
                 waiting.learn_block(names[each], read_block(names[each], stored[each]))
         if chance.random() < 0.1:
             ended, waiting = waiting, ended
+            for block in ended.places.erasing():
+                named = block.named()
+                left = enumerate(read_block(named, stored[named.name]), start=block.first)
+                ended.places.release(block, {at: (each.run, 1) for at, each in left if each is not None})
             ended.free_lapsed()
         if number % 10 == 0:
             for runs in (ended, waiting):

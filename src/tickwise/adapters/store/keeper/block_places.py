@@ -29,12 +29,14 @@ SPARSE: Final = 4
 class PlacedBlock:
     """A block, and the places that it has."""
 
-    __slots__ = ("failed", "first", "gone", "is_lapsed", "left", "name", "places", "runs")
+    __slots__ = ("erases", "failed", "first", "gone", "is_lapsed", "left", "name", "places", "runs")
 
     def __init__(self, first: int, places: int, *, failed: bool) -> None:
         self.failed, self.first, self.places = failed, first, places
         self.name: BlockName | None = None
         """None: it is not stored yet."""
+        self.erases = False
+        """True: a run of it is to leave the disk, so the others are written into another one."""
         self.is_lapsed = False
         """True: the owner of the log has ceased to name it, and may have deleted it."""
         self.left = places
@@ -43,6 +45,11 @@ class PlacedBlock:
         """A bit for each place, as far as one is set."""
         self.runs: dict[int, tuple[bytes, int]] = {}
         """Until it is stored: its runs by their places, as in `BlockPlaces`."""
+
+    def named(self) -> NamedBlock:
+        """The block as a checkpoint names it; it is stored."""
+        assert self.name is not None
+        return NamedBlock(*self.name, self.failed, self.places, bytes(self.gone))
 
     def drop(self, place: int) -> None:
         """The run at this place does not count any more."""
@@ -79,14 +86,15 @@ class BlockPlaces:
         self._loose_bytes[failed] += size
         return place
 
-    def drop(self, place: int, *, failed: bool) -> None:
-        """The run at this place goes, or gets another place."""
+    def drop(self, place: int, *, failed: bool, erase: bool = False) -> None:
+        """The run at this place goes, or gets another place. `erase`: its block, too."""
         loose = self._loose[failed].pop(place, None)
         if loose is not None:
             self._loose_bytes[failed] -= loose[1]
             return
         block = self._block_at(place, failed=failed)
         block.drop(place)
+        block.erases = block.erases or erase
         if not block.left and block.name is not None:
             self._forget(block)
 
@@ -159,6 +167,10 @@ class BlockPlaces:
         """The blocks that are stored and have a run that counts."""
         return [each for each in self._all() if each.name is not None and not each.is_lapsed]
 
+    def erasing(self) -> list[PlacedBlock]:
+        """Those of them of which a run is to leave the disk."""
+        return [block for block in self.stored() if block.erases]
+
     def lapsed(self) -> list[PlacedBlock]:
         """The blocks that are named no more, and have a run that counts."""
         return [each for each in self._all() if each.is_lapsed]
@@ -168,9 +180,7 @@ class BlockPlaces:
 
     def named(self) -> Iterator[NamedBlock]:
         """The same ones, as a checkpoint names them."""
-        for block in self.stored():
-            if block.name is not None and block.left:
-                yield NamedBlock(*block.name, block.failed, block.places, bytes(block.gone))
+        return (block.named() for block in self.stored() if block.left)
 
     def _put(self, block: PlacedBlock) -> None:
         insort(self._firsts[block.failed], block.first)

@@ -1,6 +1,6 @@
 """`BlockKeeper`: writes ended runs of a tenure into blocks, names these in checkpoints, and deletes what none names.
 
-    seal ──► whole blocks of the runs outside of memory, each stored once
+    seal ──► whole blocks of the runs outside of memory, each stored once; those that hold erased runs are taken apart
     parts ──► their names, in a checkpoint ──► it counts ──► sweep: blocks that it does not name go
 
 A crash before the checkpoint counts leaves blocks that none names: the next owner has these runs by the log, and its
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tickwise.adapters.store.keeper.block_places import PlacedBlock
-from tickwise.adapters.store.keeper.blocks import BlockRun, block_body, parts_of_names
+from tickwise.adapters.store.keeper.blocks import BlockRun, block_body, parts_of_names, read_block
 from tickwise.adapters.store.keeper.log import BlockName, EffectLog
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.ports.clock import Clock
@@ -45,6 +45,8 @@ class BlockKeeper:
     async def seal(self) -> None:
         """Store whole blocks of the runs that are in none."""
         self._ended.free_lapsed()
+        for block in self._ended.places.erasing():
+            await self._take_apart(block)
         for failed in (False, True):
             while (block := self._ended.places.begin(failed=failed)) is not None:
                 try:
@@ -53,6 +55,14 @@ class BlockKeeper:
                     self._ended.places.give_up(block)
                     raise
                 self._ended.places.finish(block, name)
+
+    async def _take_apart(self, block: PlacedBlock) -> None:
+        """What counts of a block is to come into another one."""
+        body = await self._log.block(block.named().name)
+        left = enumerate(read_block(block.named(), body), start=block.first)
+        runs = {place: (run.run, len(run.image)) for place, run in left if run is not None}
+        if runs:
+            self._ended.places.release(block, runs)
 
     async def _keep(self, block: PlacedBlock) -> BlockName:
         runs: list[BlockRun | None] = []

@@ -302,13 +302,20 @@ class Reader:
         self._schema: Schema = SCHEMA
         self._tables: dict[str, TableReader] = {}
 
+    def head(self, body: bytes) -> Entry:
+        """The first part of a checkpoint, which has values alone."""
+        return self._read_entry(body, (VERSION, WITH_BLOCKS))
+
     def entry(self, body: bytes) -> Entry:
         """The effects of one commit, of which keys and values are still to be read."""
+        return self._read_entry(body, (VERSION,))
+
+    def _read_entry(self, body: bytes, versions: Sequence[int]) -> Entry:
         try:
             found = _entries.decode(body)
         except msgspec.DecodeError as failure:
             raise Misconfigured(f"the log holds an entry that cannot be read: {failure}") from None
-        if found.version not in (VERSION, WITH_BLOCKS):
+        if found.version not in versions:
             raise Misconfigured(
                 f"the log was written by a release that has another layout ({found.version}, here {VERSION}): use that"
             )

@@ -52,7 +52,7 @@ class Contents:
     def read_part(self, body: bytes, *, is_first: bool) -> Sequence[NamedBlock]:
         """Take a part of a checkpoint. It may name blocks, which are to be read before the next part."""
         if is_first:
-            self._take_values(self._reader.entry(body))
+            self._take_values(self._reader.head(body))
             return ()
         if names := names_in(body):
             return names

@@ -187,7 +187,7 @@ class SpilledRuns(EndedRuns):
 
     # ------------------------------------------------------------------------------------------- going
 
-    def drop(self, run_ids: Iterable[UUID]) -> None:
+    def drop(self, run_ids: Iterable[UUID], *, erase: bool = False) -> None:
         far = []
         for run_id in dict.fromkeys(run_ids):
             is_near = run_id in self._near
@@ -199,7 +199,7 @@ class SpilledRuns(EndedRuns):
                 self._take_out(run_id)
             else:
                 far.append(run_id)
-        self._drop_far(far)
+        self._drop_far(far, erase=erase)
 
     # ------------------------------------------------------------------------------------------- the file
 
@@ -252,7 +252,7 @@ class SpilledRuns(EndedRuns):
         self._file = file
         return file
 
-    def _drop_far(self, run_ids: Sequence[UUID]) -> None:
+    def _drop_far(self, run_ids: Sequence[UUID], *, erase: bool = False) -> None:
         if not run_ids:
             return
         if self._file is None:
@@ -270,7 +270,7 @@ class SpilledRuns(EndedRuns):
         self._far_number -= len(runs)
         for namespace, failed, place in gone:
             self._far[namespace] -= 1
-            self.places.drop(place, failed=bool(failed))
+            self.places.drop(place, failed=bool(failed), erase=erase)
 
     # ------------------------------------------------------------------------------------------- blocks
 

@@ -221,7 +221,7 @@ class TableProjector:
             return 0
         async for part in whole_checkpoint(self._log, position):
             if is_first:
-                reader.entry(part)
+                reader.head(part)
                 is_first = False
                 continue
             found = reader.part(part)

@@ -175,8 +175,9 @@ class EndedRuns(MutableMapping[UUID, EndedRun]):
 
     # ------------------------------------------------------------------------------------------- going
 
-    def drop(self, run_ids: Iterable[UUID]) -> None:
-        """Drop these runs. Raises `KeyError` for one that is not there."""
+    def drop(self, run_ids: Iterable[UUID], *, erase: bool = False) -> None:  # noqa: ARG002  # all of it is in memory
+        """Drop these runs. `erase`: no copy that is kept elsewhere is to wait until others are dropped, too. Raises
+        `KeyError` for one that is not there."""
         for run_id in run_ids:
             if run_id not in self._near:
                 raise KeyError(run_id)
