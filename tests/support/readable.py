@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from tickwise.adapters.store.keeper.blocks import whole_checkpoint
+from tickwise.adapters.store.keeper.blocks import names_in, pages_of_blocks
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
@@ -275,9 +275,12 @@ class ProjectedRows:
         if self.position < tenure.checkpoint:
             self.__init__(self._shadow.shard)  # type: ignore[misc]  # as new
             is_first = True
-            async for part in whole_checkpoint(log, tenure.checkpoint):
+            async for part in log.checkpoint(tenure.checkpoint):
                 if is_first:
                     self._reader.head(part)
+                elif names := names_in(part):
+                    async for rows in pages_of_blocks(log, names):
+                        self._shadow.take_rows("ended", rows, tenure.checkpoint)
                 else:
                     found = self._reader.part(part)
                     if not isinstance(found, int) and found[0] is not None:

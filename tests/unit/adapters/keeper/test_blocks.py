@@ -305,8 +305,8 @@ def test_blocks_and_rows_give_what_is_there(tmp_path: Path, seed: int) -> None:
         if chance.random() < 0.3:
             names = {each.name: each for each in ended.places.named()}
             waiting.keep_blocks(names)
-            for each in names.keys() - {known.name for known in waiting.places.stored()}:
-                waiting.learn_block(names[each], read_block(names[each], stored[each]))
+            for new in names.keys() - {known.name for known in waiting.places.stored()}:
+                waiting.learn_block(names[new], read_block(names[new], stored[new]))
         if chance.random() < 0.1:
             ended, waiting = waiting, ended
             for block in ended.places.erasing():

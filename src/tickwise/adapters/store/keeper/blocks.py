@@ -18,9 +18,8 @@ from uuid import UUID
 
 import msgspec
 
-from tickwise.adapters.store.keeper.images import Reader, schema_of, table_part, value_image
+from tickwise.adapters.store.keeper.images import ROWS_OF_PART, Reader, schema_of, value_image
 from tickwise.adapters.store.keeper.log import BlockName, EffectLog
-from tickwise.adapters.store.keeper.tables import TABLES
 from tickwise.adapters.store.memory.records import EndedRun
 from tickwise.domain.errors import Misconfigured
 
@@ -79,7 +78,6 @@ _bodies: Final = msgspec.msgpack.Decoder(BlockBody)
 _names: Final = msgspec.msgpack.Decoder(tuple[str, list[NamedBlock]])
 _ended: Final = msgspec.msgpack.Decoder(EndedRun)
 _begin: Final = b"\x92" + msgspec.msgpack.encode(PART)
-_ENDED_TABLE: Final = next(each for each in TABLES if each.path == ENDED)
 
 
 def block_body(runs: Sequence[BlockRun | None]) -> bytes:
@@ -134,12 +132,9 @@ def names_in(part: bytes) -> Sequence[NamedBlock]:
         raise Misconfigured(f"the log is damaged: the names of blocks cannot be read: {failure}") from None
 
 
-async def whole_checkpoint(log: EffectLog, position: int) -> AsyncIterator[bytes]:
-    """The parts of a checkpoint with the runs of its blocks in place of their names, for who keeps no blocks."""
-    async for part in log.checkpoint(position):
-        names = names_in(part)
-        if not names:
-            yield part
-        for named in names:
-            runs = read_block(named, await log.block(named.name))
-            yield table_part(_ENDED_TABLE, [(key, ended) for key, ended in ended_of(runs)])
+async def pages_of_blocks(log: EffectLog, names: Sequence[NamedBlock]) -> AsyncIterator[dict[UUID, EndedRun]]:
+    """The ended runs of blocks, some at a time, for who keeps no blocks."""
+    for named in names:
+        runs = read_block(named, await log.block(named.name))
+        for begin in range(0, len(runs), ROWS_OF_PART):
+            yield dict(ended_of(runs[begin : begin + ROWS_OF_PART]))

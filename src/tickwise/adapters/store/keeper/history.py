@@ -45,8 +45,8 @@ class BlockKeeper:
     async def seal(self) -> None:
         """Store whole blocks of the runs that are in none."""
         self._ended.free_lapsed()
-        for block in self._ended.places.erasing():
-            await self._take_apart(block)
+        for erasing in self._ended.places.erasing():
+            await self._take_apart(erasing)
         for failed in (False, True):
             while (block := self._ended.places.begin(failed=failed)) is not None:
                 try:

@@ -87,13 +87,12 @@ class ReadAhead:
     async def _names_in(self, checkpoint: int) -> list[NamedBlock]:
         found: list[NamedBlock] = []
         is_first = True
-        async with contextlib.aclosing(self._log.checkpoint(checkpoint)) as parts:
-            async for part in parts:
-                names = () if is_first else names_in(part)
-                if not is_first and not names:
-                    break  # names come before all rows
-                is_first = False
-                found += names
+        async for part in self._log.checkpoint(checkpoint):
+            names = () if is_first else names_in(part)
+            if not is_first and not names:
+                break  # names come before all rows
+            is_first = False
+            found += names
         return found
 
     def _begin_anew(self) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import structlog
 
-from tickwise.adapters.store.keeper.blocks import whole_checkpoint
+from tickwise.adapters.store.keeper.blocks import names_in, pages_of_blocks
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.keeper.projection import Progress
@@ -32,7 +32,7 @@ from tickwise.adapters.store.keeper.readable.pending import PendingRows
 from tickwise.adapters.store.keeper.readable.shadow import Shadow
 from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTables, RowWrite, TablesPlace
 from tickwise.adapters.store.keeper.readable.tail import LogTail
-from tickwise.adapters.store.keeper.readable.window import PROJECTED, Change, ChangeWindow
+from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, PROJECTED, Change, ChangeWindow
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
 from tickwise.ports.clock import Clock
 
@@ -219,22 +219,31 @@ class TableProjector:
         position, until, is_first = self._read, 0, True
         if not position:
             return 0
-        async for part in whole_checkpoint(self._log, position):
+        async for part in self._log.checkpoint(position):
             if is_first:
                 reader.head(part)
                 is_first = False
+                continue
+            if names := names_in(part):
+                async for rows in pages_of_blocks(self._log, names):
+                    shadow.take_rows(ENDED_PATH, rows, position)
+                    await self._relieve(shadow)
                 continue
             found = reader.part(part)
             if isinstance(found, int):
                 until = found
             elif found[0] is not None and found[0].table.path in PROJECTED:
                 shadow.take_rows(found[0].table.path, dict(found[1]), position)
-            pending = shadow.pending
-            if pending is not None and pending.count >= PENDING_KEYS:
-                shadow.pending = PendingRows(pending.horizon)
-                await self._write(pending)
-            await self._clock.sleep(0.0)
+            await self._relieve(shadow)
         return until
+
+    async def _relieve(self, shadow: Shadow) -> None:
+        """Write what a checkpoint gave so far if it is much; others have their turn."""
+        pending = shadow.pending
+        if pending is not None and pending.count >= PENDING_KEYS:
+            shadow.pending = PendingRows(pending.horizon)
+            await self._write(pending)
+        await self._clock.sleep(0.0)
 
     async def _take_entries(self, shadow: Shadow, reader: Reader, horizon: int) -> None:
         """Take entry after entry into the window. Those up to the place are in the tables; the shadow needs them."""
