@@ -188,6 +188,32 @@ async def test_a_block_that_is_not_there_is_damage(store: KeeperStore, tmp_path:
     await again.close()
 
 
+async def test_a_look_beside_an_owner_finds_no_damage_in_what_it_deletes(
+    store: KeeperStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint is read, then the owner keeps another one and deletes a block that the first one names."""
+    runs = await end_runs(store, 20)
+    await store.keep_checkpoint()
+    [first] = tmp_path.glob("checkpoint-*.tw")
+    content = first.read_bytes()
+    await drop_runs(store, runs)
+    await store.keep_checkpoint()
+    first.write_bytes(content)
+    newest = FileLog._newest_checkpoint
+    seen = iter([int(first.stem.split("-")[1])])
+    monkeypatch.setattr(FileLog, "_newest_checkpoint", lambda log: next(seen, 0) or newest(log))
+    assert store.position == examine(tmp_path).last
+
+
+async def test_a_block_of_a_later_owner_is_not_deleted(store: KeeperStore, tmp_path: Path) -> None:
+    """By one that kept a checkpoint, lost its epoch, and only then looks what there is to delete."""
+    await end_runs(store, 20)
+    later = tmp_path / "block-0000000099-0000000001.tw"
+    later.touch()
+    await store.keep_checkpoint()
+    assert later.exists()
+
+
 async def test_a_release_without_blocks_refuses_a_checkpoint_that_names_some(store: KeeperStore) -> None:
     """It would begin without their runs. One that names none it reads."""
     heads = []

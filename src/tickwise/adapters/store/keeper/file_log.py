@@ -143,9 +143,18 @@ class FileLog:
         if checkpoint:
             for part in self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint):
                 for named in names_in(part):
-                    self._block(named.name)
+                    self._look_at(named.name, checkpoint)
         self._find(checkpoint)
         return self._last
+
+    def _look_at(self, name: BlockName, checkpoint: int) -> None:
+        try:
+            self._block(name)
+        except LogDamaged:
+            if self._newest_checkpoint() == checkpoint:
+                raise
+            # Its owner kept another one meanwhile, which does not name this block.
+            raise FileNotFoundError(self._path_of(name)) from None
 
     async def _apart(self, work: Callable[[], R]) -> R:
         """Do it in the log's own thread: each thing after the one before, and the event loop goes on."""

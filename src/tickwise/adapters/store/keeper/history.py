@@ -37,11 +37,6 @@ class BlockKeeper:
         self._stored: set[BlockName] | None = None
         """None: nobody has looked yet in this tenure."""
 
-    @property
-    def count(self) -> int:
-        """The number of blocks."""
-        return len(self._ended.places.stored())
-
     async def seal(self) -> None:
         """Store whole blocks of the runs that are in none."""
         self._ended.free_lapsed()
