@@ -30,6 +30,7 @@ from tests.support.blocks import (
 from tickwise.adapters.store.keeper import blocks
 from tickwise.adapters.store.keeper.blocks import BLOCK_SCHEMA, NamedBlock, block_body, ended_of, read_block
 from tickwise.adapters.store.keeper.file_log import FileLog, examine
+from tickwise.adapters.store.keeper.history import BlockKeeper
 from tickwise.adapters.store.keeper.images import VERSION, WITH_BLOCKS
 from tickwise.adapters.store.keeper.log import BlockName
 from tickwise.adapters.store.keeper.spilled import SpilledRuns, block_run
@@ -293,7 +294,9 @@ async def test_a_death_between_any_two_steps_loses_nothing(tmp_path: Path, clock
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_blocks_and_rows_give_what_is_there(tmp_path: Path, seed: int) -> None:
+async def test_blocks_and_rows_give_what_is_there(
+    store: KeeperStore, tmp_path: Path, clock: VirtualClock, seed: int
+) -> None:
     """While runs come, come once more and go, blocks are stored, given up, read by the next owner, learned by one that
     waits, or named no more, at random."""
     chance = random.Random(seed)
@@ -339,11 +342,11 @@ def test_blocks_and_rows_give_what_is_there(tmp_path: Path, seed: int) -> None:
                 named = block.named()
                 left = enumerate(read_block(named, stored[named.name]), start=block.first)
                 ended.places.release(block, {at: (each.run, 1) for at, each in left if each is not None})
-            ended.free_lapsed()
+            await BlockKeeper(store.log, clock, ended, 1).free_lapsed()
         if number % 10 == 0:
             for runs in (ended, waiting):
                 assert model == dict(runs.items()) == read_anew(runs, stored)
-            ended.free_lapsed()
+            await BlockKeeper(store.log, clock, ended, 1).free_lapsed()
             ended = taken_anew(tmp_path, ended, stored)
             assert model == dict(ended.items()) == read_anew(ended, stored)
     ended.close()

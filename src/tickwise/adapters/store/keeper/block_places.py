@@ -51,14 +51,18 @@ class PlacedBlock:
         assert self.name is not None
         return NamedBlock(*self.name, self.failed, self.places, bytes(self.gone))
 
+    def is_gone(self, place: int) -> bool:
+        """Check whether the run at this place does not count any more."""
+        offset = place - self.first
+        return offset >> 3 < len(self.gone) and bool(self.gone[offset >> 3] & 1 << (offset & 7))
+
     def drop(self, place: int) -> None:
         """The run at this place does not count any more."""
         offset = place - self.first
         if offset >> 3 >= len(self.gone):
             self.gone.extend(bytes((offset >> 3) + 1 - len(self.gone)))
-        bit = 1 << (offset & 7)
-        if not self.gone[offset >> 3] & bit:
-            self.gone[offset >> 3] |= bit
+        if not self.is_gone(place):
+            self.gone[offset >> 3] |= 1 << (offset & 7)
             self.left -= 1
         self.runs.pop(place, None)
 
@@ -71,7 +75,6 @@ class BlockPlaces:
         self._next = [0, 0]
         self._loose: tuple[dict[int, tuple[bytes, int]], ...] = ({}, {})
         """The runs in no block by their places: their ids and the sizes of their images."""
-        self._loose_bytes = [0, 0]
         self._firsts: tuple[list[int], ...] = ([], [])
         self._blocks: tuple[dict[int, PlacedBlock], ...] = ({}, {})
         """By their first places."""
@@ -83,14 +86,11 @@ class BlockPlaces:
         place = self._next[failed]
         self._next[failed] = place + 1
         self._loose[failed][place] = (run, size)
-        self._loose_bytes[failed] += size
         return place
 
     def drop(self, place: int, *, failed: bool, erase: bool = False) -> None:
         """The run at this place goes, or gets another place. `erase`: its block, too."""
-        loose = self._loose[failed].pop(place, None)
-        if loose is not None:
-            self._loose_bytes[failed] -= loose[1]
+        if self._loose[failed].pop(place, None) is not None:
             return
         block = self._block_at(place, failed=failed)
         block.drop(place)
@@ -127,7 +127,6 @@ class BlockPlaces:
                 return None
         for place in taken:
             del loose[place]
-        self._loose_bytes[failed] -= size
         block = PlacedBlock(first, max(taken) - first + 1, failed=failed)
         for place in range(first, first + block.places):
             if place not in taken:
@@ -175,6 +174,13 @@ class BlockPlaces:
         """The blocks that are named no more, and have a run that counts."""
         return [each for each in self._all() if each.is_lapsed]
 
+    def lapsed_at(self, place: int, *, failed: bool) -> PlacedBlock | None:
+        """The one of these that has this place."""
+        firsts = self._firsts[failed]
+        at = bisect_right(firsts, place) - 1
+        block = self._blocks[failed][firsts[at]] if at >= 0 else None
+        return block if block is not None and block.is_lapsed and place < block.first + block.places else None
+
     def _all(self) -> Iterator[PlacedBlock]:
         return (block for blocks in self._blocks for block in blocks.values())
 
@@ -196,4 +202,3 @@ class BlockPlaces:
         in_order = sorted({**loose, **runs}.items())
         loose.clear()
         loose.update(in_order)
-        self._loose_bytes[failed] += sum(size for _, size in runs.values())

@@ -39,7 +39,7 @@ class BlockKeeper:
 
     async def seal(self) -> None:
         """Store whole blocks of the runs that are in none."""
-        self._ended.free_lapsed()
+        await self.free_lapsed()
         for erasing in self._ended.places.erasing():
             await self._take_apart(erasing)
         for failed in (False, True):
@@ -50,6 +50,23 @@ class BlockKeeper:
                     self._ended.places.give_up(block)
                     raise
                 self._ended.places.finish(block, name)
+
+    async def free_lapsed(self) -> None:
+        """Runs of blocks that the owner before had ceased to name, and that have not gone, are in none. It reads of all
+        runs; such runs are there only after a takeover in the middle of a removal."""
+        places = self._ended.places
+        found: dict[PlacedBlock, dict[int, tuple[bytes, int]]] = {block: {} for block in places.lapsed()}
+        if not found:
+            return
+        for rows in self._ended.placed(READ_AT_ONCE):
+            for run, failed, place, size in rows:
+                block = places.lapsed_at(place, failed=bool(failed))
+                if block is not None:
+                    found[block][place] = (run, size)
+            await self._clock.sleep(0.0)
+        for block in places.lapsed():
+            left = {place: run for place, run in found[block].items() if not block.is_gone(place)}
+            places.release(block, left)
 
     async def _take_apart(self, block: PlacedBlock) -> None:
         """What counts of a block is to come into another one."""

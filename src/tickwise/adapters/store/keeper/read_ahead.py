@@ -8,7 +8,6 @@ Invariant: what is read ahead is what `acquire` would have found, or it is read 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -22,10 +21,6 @@ from tickwise.ports.clock import Clock
 LOOK_SECONDS: Final = 0.5
 
 
-class StaleCheckpointError(Misconfigured):
-    """A checkpoint is not the newest one any more, or the log is damaged: only its owner knows."""
-
-
 class ReadAhead:
     """The contents that one wait for a log has read."""
 
@@ -35,17 +30,20 @@ class ReadAhead:
         self.contents = Contents(make_ended())
         self.checkpoint_bytes = self.entry_bytes = 0
         self._log, self._clock = log, clock
+        self._learns = False
+        """True: a later checkpoint is looked at. If it has gone, the next look has another one; what was read stays."""
         self._checkpoint = self._position = 0
 
     async def follow(self) -> None:
         """Read what there is and what comes, until cancelled. A log that is not read before it is owned ends it."""
         while (seen := await self._seen()) is not None:
             try:
-                with contextlib.suppress(StaleCheckpointError):  # at the next look
-                    await self.catch_up(seen)
+                await self.catch_up(seen)
             except (Bug, Misconfigured, Unavailable):
                 # The owner has dropped what was read here, or the log cannot be reached. `acquire` tells what is wrong.
-                self._begin_anew()
+                if not self._learns:
+                    self._begin_anew()
+                self._learns = False
             await self._clock.sleep(LOOK_SECONDS)
 
     async def _seen(self) -> Tenure | None:
@@ -66,8 +64,9 @@ class ReadAhead:
                 first, self.checkpoint_bytes = False, self.checkpoint_bytes + len(part)
             self._checkpoint = self._position = tenure.checkpoint
         elif self._checkpoint < tenure.checkpoint:
+            self._learns = True
             await self._learn_blocks(tenure.checkpoint)
-            self._checkpoint = tenure.checkpoint
+            self._checkpoint, self._learns = tenure.checkpoint, False
         async for entry in self._log.entries(self._position):
             self.contents.read_entry(entry.position, entry.body)
             self.entry_bytes += len(entry.body)
@@ -75,14 +74,11 @@ class ReadAhead:
 
     async def _learn_blocks(self, checkpoint: int) -> None:
         """Its owner has put runs into blocks. Without this, whoever owns the log next would write them once more."""
-        try:
-            names = await self._names_in(checkpoint)
-            new = self.contents.learn_blocks([each.name for each in names])
-            for named in names:
-                if named.name in new:
-                    self.contents.learn_block(named, await self._log.block(named.name))
-        except (Bug, Misconfigured) as failure:
-            raise StaleCheckpointError(f"a checkpoint went while it was read: {failure.detail}") from failure
+        names = await self._names_in(checkpoint)
+        new = self.contents.learn_blocks([each.name for each in names])
+        for named in names:
+            if named.name in new:
+                self.contents.learn_block(named, await self._log.block(named.name))
 
     async def _names_in(self, checkpoint: int) -> list[NamedBlock]:
         found: list[NamedBlock] = []
@@ -99,3 +95,4 @@ class ReadAhead:
         self.contents.close()
         self.contents = Contents(self._make_ended())
         self.checkpoint_bytes = self.entry_bytes = self._checkpoint = self._position = 0
+        self._learns = False

@@ -321,6 +321,8 @@ class SpilledRuns(EndedRuns):
                 self.places.drop(before, failed=bool(failed))
             else:
                 self.places.drop(place, failed=block.failed)
+        if not moved:
+            return
         try:
             self._write([run for run, _ in moved], [place for _, place in moved])
         except (sqlite3.Error, OSError) as failure:
@@ -335,12 +337,9 @@ class SpilledRuns(EndedRuns):
         for block in self.places.stored():
             block.is_lapsed = block.name not in names
 
-    def free_lapsed(self) -> None:
-        """Runs of blocks that are not named any more, and have not gone, are in none."""
-        for block in self.places.lapsed():
-            within = (block.failed, block.first, block.first + block.places)
-            rows = self._asked(statement("spilled_of_block"), within)
-            self.places.release(block, {place: (run, size) for place, run, size in rows})
+    def placed(self, rows: int) -> Iterator[list[tuple[bytes, int, int, int]]]:
+        """Of all runs in the file id, whether it FAILED, place and size; so many at a time, while runs come and go."""
+        yield from self._far_pages("spilled_places", rows)
 
     def _asked(self, query: str, given: Any, *, steps: list[int] | None = None) -> list[tuple[Any, ...]]:
         """The rows of a query. `steps`: of a search; those that it has taken, which this adds to."""
@@ -414,7 +413,7 @@ class SpilledRuns(EndedRuns):
         for page in self._far_pages("spilled_ids", READ_AT_ONCE, since):
             yield from (UUID(bytes=row[0]) for row in page)
 
-    def _far_pages(self, name: str, rows: int, since: bytes = b"") -> Iterator[list[tuple[Any, ...]]]:
+    def _far_pages(self, name: str, rows: int, since: bytes = b"") -> Iterator[list[Any]]:
         while page := self._asked(statement(name), (since, rows)):
             yield page
             since = page[-1][0] + b"\0"

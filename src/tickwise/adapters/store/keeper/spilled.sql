@@ -36,9 +36,9 @@ SELECT namespace, failed, place FROM ended WHERE run = ?
 -- The place ? for the run ?.
 UPDATE ended SET place = ? WHERE run = ?
 
--- name: spilled_of_block
--- Runs that FAILED (? is 1) or did not (0), from the place ? to below ?. It reads all rows, and is rare.
-SELECT place, run, LENGTH(image) FROM ended WHERE failed = ? AND place >= ? AND place < ?
+-- name: spilled_places
+-- Runs with an id from ? on, ? of them: whether it FAILED, its place and its size.
+SELECT run, failed, place, LENGTH(image) FROM ended WHERE run >= ? ORDER BY run LIMIT ?
 
 -- name: spilled_row
 -- The run ? as blocks have it.
