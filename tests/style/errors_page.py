@@ -82,7 +82,9 @@ MEANINGS = {
     "`overlap_seconds` 0.",
     "one_namespace": "The namespaces are in several databases, whose percentiles have no common one: ask for one "
     "namespace at a time.",
-    "other_database": "The other namespace is in another database. Move one of the two namespaces first.",
+    "other_database": "The other namespace is in another database, or in another shard of a keyspace of Cassandra. "
+    "Move one of the two namespaces first; in a keyspace, where they stay, create the job anew there, then cancel it "
+    "here.",
     "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000, or "
     "its quota `lanes`), or all have (10,000) and it has its 16. Use one of those, or the default queue without "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 from tickwise.cli.terminal.progress import progress
@@ -114,14 +115,28 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
 @json_option
 @click.pass_obj
 def status(session: Session, database_url: str | None) -> None:
-    """Show the schema's version, and the one that this program needs."""
+    """Show the schema's version, and the one that this program needs.
+
+    Of a keyspace of Cassandra also its shards: the keeper of each, the number of its tenure, and when its lease ends.
+    No keeper is asked, so this works while none runs.
+    """
     from tickwise import config
     from tickwise.wiring import processes
 
-    found, needed, fits = processes.db_status(config.load(session.environ, {"database_url": database_url}))
+    found, needed, fits, shards = processes.db_status(config.load(session.environ, {"database_url": database_url}))
     if session.as_json:
-        session.show_json({"found": found, "needed": needed, "current": found == needed, "fits": fits})
-    elif found == needed:
+        told = {"found": found, "needed": needed, "current": found == needed, "fits": fits}
+        session.show_json(told if shards is None else {**told, "shards": shards})
+        return
+    _say_version(session, found, needed, fits=fits)
+    if shards:
+        session.say(f"The keyspace has {len(shards)} shard{'s'[: len(shards) - 1]}.")
+        rows = [[str(each[name]) or "-" for name in ("shard", "address", "epoch", "lease_told")] for each in shards]
+        output.table(session, ("SHARD", "KEEPER", "EPOCH", "LEASE"), rows, empty="")
+
+
+def _say_version(session: Session, found: str, needed: str, *, fits: bool) -> None:
+    if found == needed:
         session.say(f"The schema is at {found}, and this program needs no other.")
     elif fits:
         session.say(f"The schema is at {found}; this program was written for {needed}, which it serves too.")

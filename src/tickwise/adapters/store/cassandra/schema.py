@@ -7,11 +7,12 @@ the same moment make the same table.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tickwise.adapters.store.cassandra.address import CassandraAddress
+from tickwise.adapters.store.cassandra.holdings import ShardHolding, shard_holdings
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
 from tickwise.adapters.store.cassandra.readable.tables import make_readable
@@ -155,9 +156,19 @@ async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[Cass
 
 async def status(address: CassandraAddress, clock: Clock) -> KeyspaceState:
     """Read the facts of the keyspace of the address."""
+    state, _ = await status_of_shards(address, clock, look=False)
+    return state
+
+
+async def status_of_shards(
+    address: CassandraAddress, clock: Clock, *, look: bool = True
+) -> tuple[KeyspaceState, Sequence[ShardHolding]]:
+    """The same, and, with `look`, who has each of its shards. None are told of a keyspace that this program does not
+    work on."""
     link = await opened_link(address, clock)
     try:
-        return await read_state(link)
+        state = await read_state(link)
+        return state, await shard_holdings(link, state.numbers) if look and state.fits else ()
     finally:
         await link.close()
 

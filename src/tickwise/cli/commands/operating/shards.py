@@ -11,7 +11,14 @@ from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 from tickwise.cli.terminal.progress import progress
 
-SHARDS = ("SHARD", "STATE", "NAMESPACES", "ARRIVING", "ADDRESS", "DATABASE")
+SHARDS = {
+    "shard": "SHARD", "state": "STATE", "namespaces": "NAMESPACES", "arriving": "ARRIVING", "address": "ADDRESS",
+    "cluster_id": "DATABASE",
+}  # fmt: skip
+OF_KEYSPACES = {
+    "shard": "SHARD", "state": "STATE", "namespaces": "NAMESPACES", "address": "KEEPER", "epoch": "EPOCH",
+    "lease_told": "LEASE", "cluster_id": "CLUSTER ID",
+}  # fmt: skip
 MOVES = ("NAMESPACE", "FROM", "TO", "STATE", "CHANGES")
 
 
@@ -46,15 +53,16 @@ def _urls(session: Session, database_url: str | None) -> list[str]:
 @json_option
 @click.pass_obj
 def list_(session: Session, database_url: str | None) -> None:
-    """Show the shards, with the number of namespaces in each."""
+    """Show the shards, with the number of namespaces in each; of a keyspace of Cassandra also who has each."""
     from tickwise.wiring.installation.shards import list_shards
 
     rows = asyncio.run(list_shards(_urls(session, database_url)))
     if session.as_json:
         session.show_json({"shards": rows})
         return
-    fields = ("shard", "state", "namespaces", "arriving", "address", "cluster_id")
-    output.table(session, SHARDS, [[str(row[name]) for name in fields] for row in rows], empty="One database alone.")
+    columns = OF_KEYSPACES if rows and "epoch" in rows[0] else SHARDS
+    cells = [[str(row[name]) or "-" for name in columns] for row in rows]
+    output.table(session, tuple(columns.values()), cells, empty="One database alone.")
 
 
 @shards.command()
