@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import socket
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,6 +42,11 @@ from tickwise.wiring.startup_wait import StartupWait
 pytestmark = pytest.mark.thorough
 SHARDS: Final = 4
 TEAMS: Final = tuple(f"team-{number}" for number in range(12))
+HELD: Final = ("shard", "address", "process", "epoch", "lease")
+
+
+def _held(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in HELD) for row in rows or ()]
 
 
 @contextlib.asynccontextmanager
@@ -124,13 +133,6 @@ async def test_the_commands_tell_of_the_shards(url: str) -> None:
             await refused
 
 
-HELD: Final = ("shard", "address", "process", "epoch", "lease")
-
-
-def _held(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in HELD) for row in rows]
-
-
 async def test_status_says_who_has_each_shard(cassandra_server_url: str) -> None:
     """With epoch and lease, as the list of shards says it; also without a keeper, which the list needs."""
     nobody = [(number, "", "", 0, "none") for number in (1, 2)]
@@ -139,7 +141,7 @@ async def test_status_says_who_has_each_shard(cassandra_server_url: str) -> None
             told = await asyncio.to_thread(keyspace_status, url)
             assert (str(VERSION), str(VERSION), True) == told[:3]
             listed = await list_shards([url])
-            process = f"process {os.getpid()}"
+            process = f"process {os.getpid()} on {socket.gethostname()}"
             assert [(number, listed[0]["address"], process, 1, "valid") for number in (1, 2)] == _held(told.shards)
             assert _held(told.shards) == _held(listed)
         told = await asyncio.to_thread(keyspace_status, url)
@@ -187,11 +189,20 @@ async def test_a_job_does_not_go_to_another_shard(url: str) -> None:
         await store.close()
 
 
-HELD: Final = ("shard", "address", "process", "epoch", "lease")
+async def test_what_a_command_writes_is_json_alone(url: str) -> None:
+    """No line of a log stands before it, and the three commands agree."""
 
+    async def said(*words: str) -> Any:
+        command = [sys.executable, "-m", "tickwise", *words, "--json", "--database", url]
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+        answer, complaint = await process.communicate()
+        assert b"" == complaint, complaint.decode()
+        return json.loads(answer)
 
-def _held(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in HELD) for row in rows or ()]
+    status = await said("db", "status")
+    assert _held(status["shards"]) == _held((await said("shards", "list"))["shards"])
+    lines = [each["detail"] for each in await said("doctor") if each["name"] == "keepers"]
+    assert lines == [f"shard {each['shard']} is served at {each['address']}, epoch 1" for each in status["shards"]]
 
 
 async def _hear(_told: object) -> None:

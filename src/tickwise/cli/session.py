@@ -268,6 +268,13 @@ def json_option(command: Decorated) -> Decorated:
     )(command)  # fmt: skip
 
 
+def keep_quiet() -> None:
+    """Let the parts that a command starts for a moment write nothing but errors, and those beside the result."""
+    from tickwise.observability import logs
+
+    logs.configure("error")
+
+
 def with_json_fields(words: Sequence[str]) -> list[str]:
     """The words of a command line, `--json` in the form that the parser knows. What follows it is its fields if it has
     a comma, or if the command is a list, which takes no argument; `--json=name` is one field anywhere."""

@@ -16,6 +16,7 @@ import contextlib
 import gc
 import math
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
@@ -210,7 +211,7 @@ class KeeperStore(WrappedStore):
     async def _take_over_from(self, ahead: ReadAhead) -> None:
         following = asyncio.create_task(ahead.follow())
         try:
-            tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+            tenure = await self.log.acquire(f"process {os.getpid()} on {socket.gethostname()}", self._endpoint)
         finally:
             await end_tasks([following])
         begun = self._clock.monotonic()

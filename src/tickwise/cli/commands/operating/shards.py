@@ -8,7 +8,7 @@ import click
 
 from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
-from tickwise.cli.session import Session, json_option
+from tickwise.cli.session import Session, json_option, keep_quiet
 from tickwise.cli.terminal.progress import progress
 
 SHARDS = {
@@ -29,6 +29,7 @@ def shards() -> None:
     The databases are those of TICKWISE_DATABASE_URL, separated by spaces; the first one keeps the map. A keyspace of
     Cassandra has all its shards in itself: `list` shows their keepers, and `drain` works.
     """
+    keep_quiet()
 
 
 _database = click.option(
