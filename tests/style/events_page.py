@@ -101,6 +101,10 @@ MEANINGS = {
     "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the former key is revoked.",
     "bootstrap_key_revoked": "The key in `TICKWISE_BOOTSTRAP_KEY` was revoked, or replaced by another one. Requests "
     "with it are refused. Set a new one: `openssl rand -hex 32`.",
+    "cassandra_found_again": "No node of Cassandra was there at the known addresses; the names of database_url led to "
+    "these nodes, and work goes on with them.",
+    "cassandra_not_found": "No node of Cassandra is there, neither at the known addresses nor by the names of "
+    "database_url. It is tried again every five seconds.",
     "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
     "broker_back": "The broker, which was away at the start, is there.",
     "broker_unopened": "The broker could not be opened for a reason that was not foreseen; the process works without "

@@ -190,6 +190,11 @@ class CassandraLink:
         if cluster is not None:
             await asyncio.to_thread(cluster.shutdown)
 
+    @property
+    def looks_again(self) -> bool:
+        """True while it resolves the names of its address anew, because no node is there."""
+        return self._connecting is not None and not self._connecting.done()
+
     def _note_lost(self) -> None:
         """A statement found no node."""
         now = self.clock.monotonic()
@@ -197,7 +202,7 @@ class CassandraLink:
             self._lost_since = now
         if now - self._lost_since < LOST_SECONDS or self._cluster is None:
             return
-        if self._connecting is None or self._connecting.done():
+        if not self.looks_again:
             self._lost_since = now
             self._connecting = asyncio.create_task(self._connect_again())
 
