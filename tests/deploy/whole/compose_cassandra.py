@@ -167,7 +167,7 @@ async def all_end(stack: Stack) -> str:
 def _known(stack: Stack) -> dict[str, list[str]]:
     """The jobs, each with the states of its runs."""
     jobs = json.loads(stack.tickwise("jobs", "list", "--all", "--json", seconds=300))
-    runs = json.loads(stack.tickwise("runs", "list", "--all", "--json", seconds=300))
+    runs = json.loads(stack.tickwise("runs", "list", "--limit", "5000", "--json", seconds=300))
     found: dict[str, list[str]] = {each["job_id"]: [] for each in jobs}
     for each in runs:
         found.setdefault(each["job_id"], []).append(each["status"])

@@ -40,7 +40,7 @@ async def _cluster_id(url: str) -> str:
     store = KeyspaceStore(read_address(url), CLOCK)
     try:
         await store.open()
-        return store.upkeep.cluster_id
+        return str(store.upkeep.cluster_id)
     finally:
         await store.close()
 

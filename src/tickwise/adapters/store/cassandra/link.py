@@ -329,7 +329,7 @@ class CassandraLink:
 def _shut_down(begun: asyncio.Future[tuple[Any, Any]]) -> None:
     """End a session that came after its link was closed."""
     if not begun.cancelled() and begun.exception() is None:
-        asyncio.get_running_loop().run_in_executor(None, begun.result()[0].shutdown)
+        threading.Thread(target=begun.result()[0].shutdown).start()
 
 
 def _translated(failure: Exception, *, conditional: bool) -> NoReturn:
