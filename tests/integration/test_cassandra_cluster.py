@@ -4,6 +4,7 @@ passwords."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.services.cassandra import Cassandra
 from tests.support import certificates
 from tests.support.cassandras import CLOCK, linked, next_shard
+from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.cassandra.schema import KEY_BYTES, VERSION, KeyspaceState, findings, status, upgrade
@@ -127,6 +129,15 @@ async def test_unsafe_settings_and_strangers_are_refused(tmp_path: Path) -> None
     async with TlsCassandra(settings=settings) as node:
         options = f"tls=true&ca={pair.certificate}"
         address = read_address(f"cassandra://{SUPERUSER}@{node.address}/tickwise?{options}")
+
+        async def knows_its_user() -> bool:
+            with contextlib.suppress(StoreUnavailable, Misconfigured):
+                await status(address, CLOCK)
+                return True
+            return False
+
+        # A new node makes its user after it listens, and its first handshake takes seconds of a busy machine.
+        await eventually(knows_its_user, what="the node lets its user in")
         with pytest.raises(Misconfigured, match="commitlog_sync: .* has periodic.*paxos_variant: .* has v1"):
             await upgrade(address, CLOCK)
         state, found = await findings(address, CLOCK)
