@@ -38,7 +38,7 @@ from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
-pytest_plugins = ["tests.support.skips"]
+pytest_plugins = ["tests.support.failures", "tests.support.skips"]
 
 # A control plane takes Go ten minutes to build. Where it is not there, these are left out; the header says so.
 collect_ignore_glob = [] if kubernetes_programs.built() else ["**/test_cluster_*.py"]
