@@ -1982,6 +1982,8 @@ class LogHitView(TypedDict):
     """Of the line, in bytes of the attempt's log."""
     line: str
     """Its first 500 bytes."""
+    origin: Literal["task", "tickwise"]
+    """Who wrote the line."""
 
 
 class LogLineView(TypedDict):

@@ -11,7 +11,7 @@ import json
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -290,6 +290,12 @@ class When:
             "--on-demand": self.on_demand,
         }  # fmt: skip
         return [option for option, value in options.items() if value]
+
+    def without_now(self) -> When:
+        """The schedule that stands beside `--now`, of a job that runs by it and once now; itself if there is none. A
+        job that runs once has one time."""
+        is_with_schedule = bool(self.cron or self.every or self.on_demand)
+        return replace(self, now=False) if self.now and is_with_schedule else self
 
 
 def when_options(command: Decorated) -> Decorated:

@@ -119,6 +119,18 @@ async def test_the_main_line_of_an_error_is_shown_and_all_of_it_is_at_hand(rig: 
         assert "a line of output" in page.words, path
 
 
+async def test_who_sees_some_jobs_alone_is_told_of_their_failures(rig: Rig) -> None:
+    """Such a person has no counts of the namespace; the verdict names the failures that they see, and no others."""
+    for team in ("red", "blue"):
+        await _failed(rig, await _job(rig, schedule_type="ON_DEMAND", max_retries=0, labels={"team": team}), TRACE)
+    person = {"name": "Red", "password": "four quiet herons wade", "roles": [
+        {"role": "viewer", "namespace": "default", "labels": {"team": "red"}}]}  # fmt: skip
+    assert 201 == (await rig.here.client.post(f"{API}/users", json=person)).status_code
+    browser = rig.browser()
+    assert 303 == (await browser.sign_in("Red")).status_code
+    assert "One run failed in this hour." in Markup((await browser.get("/")).text).words
+
+
 async def test_a_job_that_is_held_back_is_not_overdue(rig: Rig) -> None:
     """By a stop, a pause, a calendar or a window: each says which."""
     await _job(rig, every="1h", labels={"customer": "acme"})

@@ -133,6 +133,24 @@ def http_task(session: Session, url: str, extra: Http) -> dict[str, Any]:
     return task | _proofs(session, extra) | _limits(session, extra)
 
 
+def changed_task(session: Session, before: Mapping[str, Any], url: str | None, extra: Http) -> dict[str, Any]:
+    """The http task `before`, with another address and other values where the options say so; what they do not name
+    stays. Another kind of task becomes an http task by an address. Raises `click.UsageError`."""
+    is_http = before.get("kind") == "http"
+    if url is None and not is_http:
+        stray = extra.given()
+        belong = "belongs" if len(stray) == 1 else "belong"
+        raise click.UsageError(f"{' and '.join(stray)} {belong} to http tasks, and this job runs another one.")
+    kept = dict(before) if is_http else {}
+    said = http_task(session, kept.get("url", "") if url is None else url, extra)
+    if is_http and not extra.method:
+        del said["method"]
+    for one, other in (("body", "form"), ("form", "body")):
+        if one in said:
+            kept.pop(other, None)
+    return {**kept, **said}
+
+
 def _proofs(session: Session, extra: Http) -> dict[str, Any]:
     """`sign`, `oauth` and `tls`. Files with secrets are named in messages, and their texts are not."""
     found: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import bulk, job_fields, labels, moments, output, rules, surroundings, work
+from tickwise.cli.calls import http_tasks
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.channels import tell_doubtful
@@ -218,6 +219,8 @@ def show(session: Session, job: str, count: int) -> None:
 @policies.policy_options
 @confinement.confinement_options
 @surroundings.options(editing=True, file_option=TASK_FILE)
+@click.option("--http", metavar="URL", help="Send the request to this address.")
+@http_tasks.http_options
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
 @utc_option
@@ -226,7 +229,8 @@ def show(session: Session, job: str, count: int) -> None:
 def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> int:
     """Change a job: by options, by JSON, by a new SCRIPT for it, or, without any, in your editor.
 
-    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay.
+    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay. --http gives
+    a request another address; of its method, headers, body and the rest, what no option names stays.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
     --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
@@ -311,6 +315,11 @@ def _changes(
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     changes |= labels.job_label_fields(session, options, before=job)
     around = surroundings.taken(options, file_option=TASK_FILE)
+    extra = http_tasks.taken(options)
+    if script is not None and (options["http"] is not None or extra.given()):
+        raise click.UsageError(f"{script} and --http exclude each other: a job runs one thing.")
+    if options["http"] is not None or extra.given():
+        changes["task"] = http_tasks.changed_task(session, _task_of(job), options["http"], extra)
     if script is not None:
         changes |= _new_script(session, around, script, _task_of(job))
     elif around.given:

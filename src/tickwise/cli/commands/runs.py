@@ -213,7 +213,7 @@ def logs(session: Session, run: str, follow: bool, attempt: int | None, origin: 
         if session.as_json:
             raise click.UsageError("--follow writes the log as it comes, which is no JSON; leave --json out.")
         ended = Follower(session, identifier, with_log=True).follow()
-        session.note(describe_end(ended))
+        session.note(describe_end(ended, with_log=True))
         return exit_code(ended)
     found = session.client.run_get(identifier)
     latest = attempt or int(found.get("attempt_number") or 0)
@@ -353,8 +353,9 @@ def show_or_watch(session: Session, asked: dict[str, Any], *, follow: bool, wait
             session.say(f"Run {shown} is asked for. Its log: tickwise runs logs -f {shown}")
         return Exit.OK
     session.note(f"Run {session.short(identifier)}")
-    ended = Follower(session, identifier, with_log=follow and not session.as_json).follow()
-    session.note(describe_end(ended))
+    with_log = follow and not session.as_json
+    ended = Follower(session, identifier, with_log=with_log).follow()
+    session.note(describe_end(ended, with_log=with_log))
     if session.as_json:
         session.show_json(ended)
     return exit_code(ended)

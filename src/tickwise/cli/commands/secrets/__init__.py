@@ -139,12 +139,12 @@ def show(session: Session, name: str) -> None:
     output.record(session, fields)
 
 
-@secrets.command()
+@secrets.command("remove")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also if jobs or stored tasks name it: their runs fail from now on.")
 @view_options
 @click.pass_obj
-def rm(session: Session, name: str, force: bool) -> None:
+def remove_secret(session: Session, name: str, force: bool) -> None:
     """Remove a secret with all of its versions.
 
     Tasks that name it fail at their next start. So if any do, they are named first, and a prompt asks; where nobody can
@@ -155,9 +155,15 @@ def rm(session: Session, name: str, force: bool) -> None:
     try:
         gone = _remove(session, name, force=force)
     except ProblemError as refusal:
-        if refusal.code != IN_USE or session.as_json or not sys.stdin.isatty():
+        if refusal.code != IN_USE or session.as_json:
             raise
-        session.note(f"{str(refusal).rpartition('. ')[0]}.")
+        used = refusal.detail.rpartition(". ")[0]
+        if not sys.stdin.isatty():
+            raise CommandFailure(
+                f"{used}.", Exit.REFUSED,
+                advice=f"  Take it out of them, or remove it all the same: tickwise secrets remove {name} --force",
+            ) from None  # fmt: skip
+        session.note(f"{used}.")
         if not click.confirm("Remove it all the same?", err=True):
             session.say("Nothing is done.")
             return
