@@ -1983,7 +1983,7 @@ class LogHitView(TypedDict):
     line: str
     """Its first 500 bytes."""
     origin: Literal["task", "tickwise"]
-    """Who wrote the line."""
+    """The writer of the line."""
 
 
 class LogLineView(TypedDict):

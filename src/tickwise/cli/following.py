@@ -31,7 +31,7 @@ def exit_code(run: dict[str, Any]) -> Exit:
 
 
 def describe_end(run: dict[str, Any], *, with_log: bool = False) -> str:
-    """How it ended. `with_log`: the output was shown, so its lines in the error are not repeated, but for the cause."""
+    """The end in words. `with_log`: the output was shown; of the error, which repeats its lines, the cause is left."""
     began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
     took = f" after {moments.length(ended - began)}" if began is not None and ended is not None else ""
     attempts = run.get("attempt_number") or 1

@@ -53,7 +53,7 @@ class LogHitView(msgspec.Struct, kw_only=True):
     line: str
     """Its first 500 bytes."""
     origin: Literal["task", "tickwise"]
-    """Who wrote the line."""
+    """The writer of the line."""
 
 
 class LogSearchView(msgspec.Struct, kw_only=True):
