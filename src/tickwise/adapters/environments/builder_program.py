@@ -1,8 +1,13 @@
 """Builds one environment with uv: `builder_program.py REQUEST`, in the current folder, as the user of the tasks.
 
-    REQUEST (JSON)  uv, python, requirements, lock, exclude_newer; nice: added to the niceness of all processes
+    REQUEST (JSON)  uv, python, requirements, lock, exclude_newer; nice: added to the niceness of all processes;
+                    from_source: packages without a wheel are built
     venv/           the environment, if the exit status is 0
     output          the words of uv
+
+Without `from_source` nothing of a package runs here: scripts in sandboxes have such environments, and this program is
+in none. So no source is built, no option of the requirements says otherwise, and no interpreter of the environment
+starts: it would run what wheels leave for its start (`.pth`), or be a program that a wheel put in its place.
 
 It stands alone: other users must be able to run it where nothing of Tickwise can be imported. A lock is read here, and
 not by the executor, because its text is a stranger's and may take long to read.
@@ -18,6 +23,10 @@ EXIT_UNREADABLE = 3
 """The lock cannot be read; uv itself ends with 1 or 2."""
 PYTHON = "venv/bin/python"
 PYLOCK = "pylock.toml"
+FROM_WHEELS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--hash", "--pre")
+"""The options that requirements may have where nothing is built: each says where wheels are, and no more. uv lets
+`--no-binary` of a file pass before its own `--no-build`, and reads other files (`-r`)."""
+BINARY = ("--no-binary", "--only-binary")
 
 
 class UnreadableLock(Exception):
@@ -40,6 +49,19 @@ def project_of(lock: dict[str, object]) -> str:
     python = lock.get("requires-python", ">=3.9")
     fields = {"name": roots[0]["name"], "version": "0", "requires-python": python if isinstance(python, str) else ""}
     return "[project]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+
+
+def forbidden_option(requirements: str) -> str | None:
+    """The option of these requirements that could have a source built; None: there is none."""
+    for line in requirements.splitlines():
+        begun = line.strip().lstrip("\ufeff").lstrip()
+        word = begun.replace("=", " ").split(" ")[0] if begun.startswith("-") else None
+        if word is not None and word not in FROM_WHEELS:
+            return word[:50]
+        found = next((option for option in BINARY if option in line), None)
+        if found is not None:
+            return found
+    return None
 
 
 def _write(name: str, text: str) -> str:
@@ -71,6 +93,22 @@ def _locked(uv: str, text: str) -> str:
     return "locked.txt"
 
 
+def _check_options(file: str) -> None:
+    with open(file, encoding="utf-8", newline="") as opened:
+        option = forbidden_option(opened.read())
+    if option is not None:
+        sys.stdout.write(f"error: the packages of a script in a sandbox are wheels, and {option} says otherwise\n")
+        sys.stdout.flush()
+        sys.exit(EXIT_UNREADABLE)
+
+
+def _compile(base: str) -> None:
+    """Compile the modules with the interpreter that the environment is made from. What is no Python of this version
+    stays as it is: packages have such files."""
+    command = [base, "-I", "-S", "-m", "compileall", "-qq", "-j", "0", "venv/lib"]
+    subprocess.call(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def main() -> None:
     """Build what the request asks for."""
     with open(sys.argv[1], encoding="utf-8") as file:
@@ -80,11 +118,17 @@ def main() -> None:
     os.environ["UV_CACHE_DIR"] = request["cache"]
     _run(uv, "venv", "--quiet", "--no-project", "--relocatable", "--python", request["python"], "venv")
     lock, newest = request["lock"], request["exclude_newer"]
+    base = os.path.realpath(PYTHON)  # before a package could put another program there
     wanted = _locked(uv, lock) if lock else _write("requirements.txt", request["requirements"])
     options = ["--exclude-newer", newest] if newest else []
+    options += ["--compile-bytecode"] if request["from_source"] else ["--no-build"]
+    if not request["from_source"] and wanted != PYLOCK:
+        _check_options(wanted)
     if wanted == PYLOCK:  # without it uv warns its reader, who cannot give the option
         options += ["--preview-features", "pylock"]
-    _run(uv, "pip", "install", "--python", PYTHON, "--compile-bytecode", "--link-mode", "copy", *options, "-r", wanted)
+    _run(uv, "pip", "install", "--python", PYTHON, "--link-mode", "copy", *options, "-r", wanted)
+    if not request["from_source"]:
+        _compile(base)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from tickwise.web.views.factors.second_step import (
 from tickwise.web.visit import Visit
 
 LED_HERE: Final = (
-    "This link was opened by a page of another server, so it signed nobody in. Run `tickwise open`, or put the link into "
-    "the address bar yourself."
+    "This link was opened by a page of another server, so it signed nobody in. Run `tickwise open`, or put the link "
+    "into the address bar yourself."
 )
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
 SEE_OTHER: Final = 303

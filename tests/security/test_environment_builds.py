@@ -1,0 +1,135 @@
+"""Attacks on the build of an environment: the packages of a script in a sandbox run nothing outside of it.
+
+A build is a plain process with the network of its executor. Each attack leaves a mark if code of a package ran in it.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.security.probes import probe
+from tests.support.environments import opened
+from tests.support.packages import add_source, add_wheel
+from tickwise.adapters.environments.builder_program import forbidden_option
+from tickwise.adapters.environments.environments import UvEnvironments
+from tickwise.adapters.runner.scripts.demand import demand_of
+from tickwise.domain.rules.confinement import Isolation
+from tickwise.ports.environments import ENVIRONMENT_INVALID, EnvironmentDemand, EnvironmentFailure
+from tickwise.testing.contracts.environments import ignored
+
+
+class Packages:
+    """An index of packages that attack, and the environments of an executor."""
+
+    def __init__(self, root: Path, environments: UvEnvironments) -> None:
+        self.links = root / "links"
+        self.mark = root / "ran"
+        self.environments = environments
+
+    @property
+    def attack(self) -> str:
+        """A line of Python that leaves the mark."""
+        return f"open({str(self.mark)!r}, 'w').close()"
+
+    async def built(self, requirements: str, *, from_source: bool = False) -> EnvironmentFailure | Path:
+        """The failure of a demand, or the folder of its environment."""
+        demand = EnvironmentDemand("default", requirements, from_source=from_source)
+        found = await self.environments.acquire(demand, ignored)
+        if isinstance(found, EnvironmentFailure):
+            return found
+        found.release()
+        return found.program.parent.parent
+
+
+@pytest_asyncio.fixture
+async def packages(tmp_path: Path) -> AsyncIterator[Packages]:
+    (tmp_path / "links").mkdir()
+    async with opened(tmp_path, find_links=str(tmp_path / "links")) as environments:
+        yield Packages(tmp_path, environments)
+
+
+@probe(13, stopped_by="packages of a script in a sandbox are wheels, and no option of its requirements says otherwise")
+@pytest.mark.parametrize(
+    "requirements",
+    ["evil", "--no-binary evil\nevil", "--no-binary=:all:\nevil", "# x \\\n--no-binary evil\nevil", "evil @ {file}"],
+    ids=["plain", "no_binary", "all", "behind_a_comment", "by_its_address"],
+)
+async def test_no_source_is_built_for_a_script_in_a_sandbox(packages: Packages, requirements: str) -> None:
+    """A source distribution whose build runs code, outside of the sandbox of the script that asks for it.
+
+    The failure says what to do.
+    """
+    source = add_source(packages.links, "evil", packages.attack)
+    found = await packages.built(requirements.format(file=source.as_uri()))
+    assert isinstance(found, EnvironmentFailure)
+    assert ENVIRONMENT_INVALID == found.reason
+    assert "isolation process" in found.detail
+    assert not packages.mark.exists()
+
+
+@probe(12, stopped_by="nothing: the build has the rights of the script itself", is_open=True)
+async def test_a_source_is_built_for_a_plain_process(packages: Packages) -> None:
+    """The same for a script that is a plain process.
+
+    So what stops the other is its demand.
+    """
+    add_source(packages.links, "evil", packages.attack)
+    found = await packages.built("evil", from_source=True)
+    assert not isinstance(found, EnvironmentFailure), found
+    assert packages.mark.exists()
+
+
+@probe(13, stopped_by="no interpreter of an environment starts while it is built")
+async def test_a_wheel_runs_nothing_while_it_is_installed(packages: Packages) -> None:
+    """A wheel with what an interpreter runs at its start, and with programs by the names of interpreters.
+
+    Its modules are compiled all the same.
+    """
+    wheel = add_wheel(packages.links, "evil", "WORD = 1\n")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("evil.pth", f"import os; {packages.attack}\n")
+        archive.writestr("sitecustomize.py", f"{packages.attack}\n")
+        for name in ("python", "python3"):
+            archive.writestr(f"evil-1.0.data/scripts/{name}", f"#!/bin/sh\n: > {packages.mark}\n")
+    found = await packages.built("evil")
+    assert not packages.mark.exists()
+    if not isinstance(found, EnvironmentFailure):  # uv may refuse such a wheel
+        assert [*found.glob("lib/python*/site-packages/__pycache__/evil.*.pyc")]
+
+
+@probe(13, stopped_by="the wall of the script decides, and no field of its task")
+@pytest.mark.parametrize("isolation", [*Isolation])
+def test_only_a_plain_process_has_packages_from_source(isolation: Isolation) -> None:
+    """A script in a sandbox or a container that asks for packages from source."""
+    demand = demand_of("default", {"requirements": "evil"}, "pass", isolation)
+    assert demand is not None
+    assert (isolation is Isolation.PROCESS) == demand.from_source
+
+
+@probe(13, stopped_by="each line of the requirements is read before uv reads it")
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("requests<3", None),
+        ("psycopg2-binary==2.9 --hash=sha256:00", None),
+        ("--index-url=https://example.com/simple", None),
+        ("-i https://example.com/simple", None),
+        ("\ufeff-r https://example.com/more.txt", "-r"),
+        ("requests \\\n    --hash=sha256:00", None),
+        ("requests\r--no-binary requests", "--no-binary"),
+        ("  --no-binary\t:all:", "--no-binary\t:all:"),
+        ("requests --no-binary requests", "--no-binary"),
+        ("--only-binary :none:", "--only-binary"),
+        ("-c more.txt", "-c"),
+        ("--constraint more.txt", "--constraint"),
+        ("-e .", "-e"),
+    ],
+)
+def test_only_options_that_say_where_wheels_are_pass(line: str, option: str | None) -> None:
+    """Options of requirements that have a source built, or name another file of requirements, behind 400 lines."""
+    assert option == forbidden_option("\n" * 400 + line)
