@@ -5,6 +5,7 @@ A build is a plain process with the network of its executor. Each attack leaves 
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.support.environments import opened
 from tests.support.packages import add_source, add_wheel
 from tickwise.adapters.environments.builder_program import forbidden_option
 from tickwise.adapters.environments.environments import UvEnvironments
+from tickwise.adapters.runner.process.interpreters import Interpreter
+from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
+from tickwise.adapters.runner.process.script_environments import ScriptEnvironments
 from tickwise.adapters.runner.scripts.demand import demand_of
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.environments import ENVIRONMENT_INVALID, EnvironmentDemand, EnvironmentFailure
@@ -133,3 +137,26 @@ def test_only_a_plain_process_has_packages_from_source(isolation: Isolation) -> 
 def test_only_options_that_say_where_wheels_are_pass(line: str, option: str | None) -> None:
     """Options of requirements that have a source built, or name another file of requirements, behind 400 lines."""
     assert option == forbidden_option("\n" * 400 + line)
+
+
+@probe(
+    13,
+    stopped_by="of an environment for scripts, itself and what its links lead to are shown, and nothing that it names",
+)
+@pytest.mark.parametrize("file", ["evil.pth", "evil-1.0.data/data/pyvenv.cfg"])
+async def test_a_package_names_folders_of_the_machine(packages: Packages, tmp_path: Path, file: str) -> None:
+    """A wheel whose `.pth` file, or whose `pyvenv.cfg` in the place of the environment's own, names a folder of the
+    machine, so that the sandbox of its script shows it."""
+    shown = tmp_path / "machine"
+    (shown / "lib/python3.11").mkdir(parents=True)
+    (shown / "lib/python3.11/os.py").touch()
+    with zipfile.ZipFile(add_wheel(packages.links, "evil"), "a") as archive:
+        archive.writestr(file, f"{shown}\n" if file.endswith(".pth") else f"home = {shown}/bin\n")
+    found = await packages.environments.acquire(EnvironmentDemand("default", "evil"), ignored)
+    assert not isinstance(found, EnvironmentFailure), found
+    own = Interpreter(program=sys.executable, launcher="")
+    built = ScriptEnvironments(packages.environments, own)._python_of(found).interpreter
+    mounts = interpreter_mounts(built.program, is_built=built.is_built)
+    found.release()
+    assert str(found.program.parent.parent) in {mount.target for mount in mounts}
+    assert [] == [mount for mount in mounts if mount.source.startswith(str(shown))]

@@ -144,7 +144,9 @@ class ScriptEnvironments:
         return self._python_of(found)
 
     def _python_of(self, held: Environment) -> ScriptPython:
-        return ScriptPython(replace(self._own.interpreter, program=str(held.program), is_own=False), held)
+        return ScriptPython(
+            replace(self._own.interpreter, program=str(held.program), is_own=False, is_built=True), held
+        )
 
 
 def _declares(task: Mapping[str, Any]) -> bool:

@@ -3,7 +3,8 @@
     program ──► venv (pyvenv.cfg above it) ──home──► base
        └── where its links lead ────────────────────► base: PREFIX/bin and PREFIX/lib/pythonX.Y, or PREFIX as a whole
 
-A prefix that is somebody's home or a folder of the system is never shown as a whole.
+A prefix that is somebody's home or a folder of the system is never shown as a whole. Of an environment that was built
+for a script, only the links count: its `pyvenv.cfg` and `.pth` files may be a package's, which could name any folder.
 """
 
 from __future__ import annotations
@@ -32,21 +33,23 @@ MAX_PATH_FILES: Final = 64
 _LIBRARY: Final = re.compile(r"python[23]\.\d+t?")
 
 
-def interpreter_mounts(program: str, libraries: str | None = None) -> tuple[Mount, ...]:
+def interpreter_mounts(program: str, libraries: str | None = None, *, is_built: bool = False) -> tuple[Mount, ...]:
     """The mounts for an interpreter by its path. `libraries`: the folder of its shared library, if it is elsewhere.
+    `is_built`: it is that of an environment that was built for a script.
 
     Blocking: some 100 µs. One that is no Python gets itself alone. A path below /usr needs none.
     """
     found: dict[str, None] = {}
     path = Path(os.path.abspath(program))
     venv = path.parent.parent
-    home = _home_of(venv)
-    if home is not None:
+    home = None if is_built else _home_of(venv)
+    if is_built or home is not None:
         found[str(venv)] = None
+    if home is not None:
         found |= dict.fromkeys(_added(venv))
         found |= dict.fromkeys(_base(home / path.name, home.parent))
     for step in _steps(path):
-        if home is None or step != path:
+        if (home is None and not is_built) or step != path:
             found |= dict.fromkeys(_base(step, step.parent.parent))
     if libraries is not None:
         found[libraries] = None
