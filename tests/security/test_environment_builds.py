@@ -132,6 +132,7 @@ def test_only_a_plain_process_has_packages_from_source(isolation: Isolation) -> 
         ("-c more.txt", "-c"),
         ("--constraint more.txt", "--constraint"),
         ("-e .", "-e"),
+        ("evil @ git+https://example.com/evil", "git+"),
     ],
 )
 def test_only_options_that_say_where_wheels_are_pass(line: str, option: str | None) -> None:

@@ -173,6 +173,7 @@ def test_of_a_prefix_that_is_a_home_only_python_is_shown(tmp_path: Path, monkeyp
 def test_the_system_and_homes_are_never_shown_as_a_whole() -> None:
     """Also under another name."""
     assert not any(map(may_be_whole, map(Path, ("/", "/etc", "/home", "/opt", "/usr/../etc", "/root"))))
+    assert not any(map(may_be_whole, map(Path, ("/run/postgresql", "/var/run/docker", "/proc/sys", "/etc/cron.d"))))
     assert may_be_whole(Path("/opt/python"))
 
 

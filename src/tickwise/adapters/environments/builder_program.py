@@ -26,7 +26,8 @@ PYLOCK = "pylock.toml"
 FROM_WHEELS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--hash", "--pre")
 """The options that requirements may have where nothing is built: each says where wheels are, and no more. uv lets
 `--no-binary` of a file pass before its own `--no-build`, and reads other files (`-r`)."""
-BINARY = ("--no-binary", "--only-binary")
+SOURCES = ("--no-binary", "--only-binary", "git+")
+"""What says that a source is built, wherever it stands in a line. Nothing is fetched with git that cannot be built."""
 
 
 class UnreadableLock(Exception):
@@ -52,13 +53,13 @@ def project_of(lock: dict[str, object]) -> str:
 
 
 def forbidden_option(requirements: str) -> str | None:
-    """The option of these requirements that could have a source built; None: there is none."""
+    """The part of these requirements that could have a source built; None: there is none."""
     for line in requirements.splitlines():
         begun = line.strip().lstrip("\ufeff").lstrip()
         word = begun.replace("=", " ").split(" ")[0] if begun.startswith("-") else None
         if word is not None and word not in FROM_WHEELS:
             return word[:50]
-        found = next((option for option in BINARY if option in line), None)
+        found = next((option for option in SOURCES if option in line), None)
         if found is not None:
             return found
     return None

@@ -28,6 +28,8 @@ NEVER_WHOLE: Final = frozenset(
         ),
     )
 )  # fmt: skip
+NEVER_BELOW: Final = ("/boot/", "/dev/", "/etc/", "/proc/", "/run/", "/sys/")
+"""What is below these is no Python either: sockets of services, and the kernel's own."""
 MAX_CONFIGURATION_BYTES: Final = 16 << 10
 MAX_PATH_FILES: Final = 64
 _LIBRARY: Final = re.compile(r"python[23]\.\d+t?")
@@ -120,9 +122,10 @@ def _library(prefix: Path) -> Path | None:
 
 
 def may_be_whole(folder: Path) -> bool:
-    """Check that a folder is neither one of the system nor somebody's home, and so may be shown."""
+    """Check that a folder is neither one of the system, also under another name, nor somebody's home."""
     real = Path(os.path.realpath(folder))
-    return not ({real, folder} & (NEVER_WHOLE | _homes()))
+    named = {real, folder}
+    return not (named & (NEVER_WHOLE | _homes())) and not any(str(each).startswith(NEVER_BELOW) for each in named)
 
 
 @lru_cache(maxsize=1)
