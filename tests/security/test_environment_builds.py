@@ -5,7 +5,9 @@ A build is a plain process with the network of its executor. Each attack leaves 
 
 from __future__ import annotations
 
+import json
 import sys
+import tarfile
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -74,6 +76,30 @@ async def test_no_source_is_built_for_a_script_in_a_sandbox(packages: Packages, 
     assert ENVIRONMENT_INVALID == found.reason
     assert "isolation process" in found.detail
     assert not packages.mark.exists()
+
+
+@probe(13, stopped_by="a lock names no folder and no repository where nothing is built")
+@pytest.mark.parametrize("is_editable", [True, False])
+async def test_a_lock_names_a_folder_to_build(packages: Packages, tmp_path: Path, is_editable: bool) -> None:
+    """A `pylock.toml` with a folder of the machine, which another task of the author fills; uv builds an editable one
+    although nothing may be built."""
+    with tarfile.open(add_source(packages.links, "evil", packages.attack)) as archive:
+        archive.extractall(tmp_path / "filled", filter="data")
+    folder = tmp_path / "filled" / "evil-1.0"
+    backend = folder / "backend.py"
+    backend.write_text(backend.read_text() + "\nbuild_editable = build_wheel\n")
+    editable = "true" if is_editable else "false"
+    lock = (
+        'lock-version = "1.0"\ncreated-by = "attack"\n[[packages]]\nname = "evil"\n'
+        f"directory = {{ path = {json.dumps(str(folder))}, editable = {editable} }}\n"
+    )
+    found = await packages.environments.acquire(EnvironmentDemand("default", lock=lock), ignored)
+    assert isinstance(found, EnvironmentFailure)
+    assert not packages.mark.exists()
+    built = await packages.environments.acquire(EnvironmentDemand("default", lock=lock, from_source=True), ignored)
+    assert not isinstance(built, EnvironmentFailure), built
+    built.release()
+    assert packages.mark.exists(), "the attack works where sources are built"
 
 
 @probe(12, stopped_by="nothing: the build has the rights of the script itself", is_open=True)

@@ -78,11 +78,25 @@ def _run(*command: str) -> None:
         sys.exit(status if status > 0 else 128 - status)
 
 
-def _locked(uv: str, text: str) -> str:
+def built_source(lock: dict[str, object]) -> str | None:
+    """The kind of source by which a package of a `pylock.toml` would be built; None: none has one. uv builds a folder
+    that is `editable` in spite of `--no-build`."""
+    packages = lock.get("packages")
+    listed = packages if isinstance(packages, list) else []
+    return next(
+        (kind for package in listed if isinstance(package, dict) for kind in ("directory", "vcs") if kind in package),
+        None,
+    )
+
+
+def _locked(uv: str, text: str, *, from_source: bool) -> str:
     """The file of requirements that a lock stands for."""
     try:
         lock = tomllib.loads(text)
         if "lock-version" in lock:
+            source = None if from_source else built_source(lock)
+            if source is not None:
+                _refuse(source)
             return _write(PYLOCK, text)
         _write("pyproject.toml", project_of(lock))
     except (ValueError, RecursionError, UnreadableLock) as error:
@@ -98,9 +112,13 @@ def _check_options(file: str) -> None:
     with open(file, encoding="utf-8", newline="") as opened:
         option = forbidden_option(opened.read())
     if option is not None:
-        sys.stdout.write(f"error: the packages of a script in a sandbox are wheels, and {option} says otherwise\n")
-        sys.stdout.flush()
-        sys.exit(EXIT_UNREADABLE)
+        _refuse(option)
+
+
+def _refuse(word: str) -> None:
+    sys.stdout.write(f"error: the packages of a script in a sandbox are wheels, and {word} says otherwise\n")
+    sys.stdout.flush()
+    sys.exit(EXIT_UNREADABLE)
 
 
 def _compile(base: str) -> None:
@@ -120,7 +138,11 @@ def main() -> None:
     _run(uv, "venv", "--quiet", "--no-project", "--relocatable", "--python", request["python"], "venv")
     lock, newest = request["lock"], request["exclude_newer"]
     base = os.path.realpath(PYTHON)  # before a package could put another program there
-    wanted = _locked(uv, lock) if lock else _write("requirements.txt", request["requirements"])
+    wanted = (
+        _locked(uv, lock, from_source=request["from_source"])
+        if lock
+        else _write("requirements.txt", request["requirements"])
+    )
     options = ["--exclude-newer", newest] if newest else []
     options += ["--compile-bytecode"] if request["from_source"] else ["--no-build"]
     if not request["from_source"] and wanted != PYLOCK:
