@@ -79,8 +79,8 @@ def _run(*command: str) -> None:
 
 
 def built_source(lock: dict[str, object]) -> str | None:
-    """The kind of source by which a package of a `pylock.toml` would be built; None: none has one. uv builds a folder
-    that is `editable` in spite of `--no-build`."""
+    """The kind of source by which a package of a `pylock.toml` would be built; None: none has one. uv refuses
+    them itself; a path of the machine in a stranger's lock is not left to it alone."""
     packages = lock.get("packages")
     listed = packages if isinstance(packages, list) else []
     return next(
