@@ -123,6 +123,8 @@ MEANINGS = {
     "store, or sent again.",
     "checkpoint_not_kept": "The store could not write a checkpoint. Nothing is lost: the log has it, and grows until "
     "the next one.",
+    "claim_came_late": "A shard gave runs after the executor had gone on, so that they went back. Its next claim is "
+    "waited for longer. Look at that database: its answers take more than half a second.",
     "claim_left": "A shard answered a claim after the executor had gone on, and what it gave could not be given "
     "back. The runs are free when the shard ends the executor's lease there, or sooner.",
     "shard_joined_again": "The executor takes part in a shard again that it had lost, under its number.",
