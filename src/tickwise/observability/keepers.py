@@ -76,6 +76,7 @@ class ShardMetrics(ShardWatch):
         self._doubts = metrics.doubts.labels(label)
         self._takeovers = metrics.takeover_seconds.labels(label)
         self._epoch = metrics.epoch.labels(label)
+        self._opened_epoch = float("nan")
         self._checkpoint_bytes = metrics.checkpoint_bytes.labels(label)
         self._checkpoint_seconds = metrics.checkpoint_seconds.labels(label)
         self._owned = metrics.owned.labels(label)
@@ -98,6 +99,7 @@ class ShardMetrics(ShardWatch):
 
     def opened(self, epoch: int, seconds: float) -> None:
         self._takeovers.observe(seconds)
+        self._opened_epoch = epoch
         self._epoch.set(epoch)
         self._samples.clear()
 
@@ -111,8 +113,8 @@ class ShardMetrics(ShardWatch):
         values: Mapping[str, float] = {} if figures is None else self._values(figures)
         for name, gauge in self._gauges.items():
             gauge.labels(self._label).set(values.get(name, float("nan")))
-        if figures is None:
-            self._epoch.set(float("nan"))
+        # An owner whose lease was over for a moment goes on in its epoch.
+        self._epoch.set(float("nan") if figures is None else self._opened_epoch)
 
     def _values(self, figures: ShardFigures) -> dict[str, float]:
         found: dict[str, float] = {
@@ -149,7 +151,7 @@ class KeeperMetrics:
     def _ownership(self, registry: CollectorRegistry) -> None:
         self.owned = Gauge(
             "tickwise_keeper_owned",
-            "1: this keeper answers for the shard; 0: it waits for it. The sum over all keepers is 1.",
+            "1: this keeper answers for the shard; 0: it waits for it. The sum over all keepers is 1 for each shard.",
             ["shard"],
             registry=registry,
         )
