@@ -95,7 +95,7 @@ def options(*, editing: bool = False, file_option: str = "--file") -> Callable[[
         ),
         click.option(
             file_option, "task_files", multiple=True, metavar="HELPER",
-            help="Let a file, or all files of a folder, travel with it: modules that it imports, data that it reads; "
+            help="Send a file, or all files of a folder, along with it: modules that it imports, data that it reads; "
             f"repeat it for more.{gone}",
         ),
     ]  # fmt: skip

@@ -303,7 +303,7 @@ def when_options(command: Decorated) -> Decorated:
         ),
         click.option("--in", "in_", metavar="DURATION", help="Once, after a while: 90s, 5m, 1h30m."),
         click.option("--cron", metavar="LINE", help="By a cron line: '*/5 * * * *', @daily."),
-        click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d."),
+        click.option("--every", metavar="DURATION", help="Repeatedly, at this interval: 30s, 5m, 1d."),
         click.option("--on-demand", is_flag=True, help="Only when it is asked for, or when a job that names it ends."),
         click.option(
             "--timezone", metavar="ZONE", help="The job's own time zone, an IANA name. [UTC; for --at this machine's]"

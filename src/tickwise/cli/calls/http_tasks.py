@@ -60,13 +60,14 @@ def taken(options: Mapping[str, Any]) -> Http:
 def http_options(command: Decorated) -> Decorated:
     """`--method` and all that follows."""
     options: list[Callable[[Decorated], Decorated]] = [
-        click.option("--method", metavar="METHOD", help="With --http.  [GET; POST with --data or --form]"),
+        click.option("--method", metavar="METHOD", help="With --http: the method.  [GET; POST with --data or --form]"),
         click.option(
             "--query", multiple=True, metavar="NAME=VALUE",
             help="With --http: a parameter of the address; repeat it for more.",
         ),
         click.option(
-            "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more."
+            "--header", "headers", multiple=True, metavar="'NAME: VALUE'",
+            help="With --http: a header; repeat it for more."
         ),
         click.option(
             "--data", metavar="TEXT",
@@ -92,11 +93,18 @@ def http_options(command: Decorated) -> Decorated:
         click.option("--cert-key", metavar="FILE", help="With --http: its private key, as PEM without a password."),
         click.option("--ca", metavar="FILE", help="With --http: the certificates to trust, as PEM.  [the system's]"),
         click.option("--tls-min", metavar="VERSION", help="With --http: the oldest TLS, 1.2 or 1.3.  [1.2]"),
-        click.option("--connect-timeout", metavar="DURATION", help="With --http: for a connection.  [30s]"),
         click.option(
-            "--answer-timeout", metavar="DURATION", help="With --http: until the answer begins.  [that of --timeout]"
+            "--connect-timeout", metavar="DURATION",
+            help="With --http: the longest wait for a connection.  [30s]",
         ),
-        click.option("--answer-bytes", type=click.IntRange(1), metavar="BYTES", help="With --http: of the answer."),
+        click.option(
+            "--answer-timeout", metavar="DURATION",
+            help="With --http: the longest wait until the answer begins.  [that of --timeout]"
+        ),
+        click.option(
+            "--answer-bytes", type=click.IntRange(1), metavar="BYTES",
+            help="With --http: the most bytes of the answer.",
+        ),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

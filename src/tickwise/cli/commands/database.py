@@ -42,7 +42,7 @@ _database = click.option(
     "--shards",
     type=click.IntRange(1, SHARD_STEP),
     metavar="N",
-    help="On Cassandra: make the keyspace with N shards, which stays so.  [1]",
+    help="On Cassandra: make the keyspace with N shards; the number stays.  [1]",
 )
 @_database
 @json_option
@@ -54,7 +54,7 @@ def upgrade(
     shards: int | None,
     database_url: str | None,
 ) -> None:
-    """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
+    """Upgrade the schema to the version of this program. Safe to run twice, or from several machines at once."""
     from tickwise import config
     from tickwise.wiring import processes
 
@@ -136,10 +136,10 @@ def status(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def rebuild_tables(session: Session, database_url: str | None) -> None:
-    """Make the readable tables of a Cassandra keyspace anew.
+    """Rebuild the readable tables of a Cassandra keyspace.
 
     Drops `jobs`, `runs`, `attempts` and the others that people and other programs read, and makes them empty. The
-    keeper notices within seconds and writes every row again from what it knows. Nothing else rests on these tables.
+    keeper notices within seconds and writes every row again from what it knows. Nothing else depends on these tables.
     """
     from tickwise import config
     from tickwise.wiring import processes
@@ -157,10 +157,10 @@ def rebuild_tables(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def grant_executor(session: Session, role: str, database_url: str | None) -> None:
-    """Give ROLE of the database what an executor needs, and no more.
+    """Grant ROLE of the database the rights of an executor, and no others.
 
-    The role can then claim runs and report what became of them. It reads no keys, stored tasks or answers, and what it
-    could do in the schema before is taken from it. Run it as the role that owns the schema, and again after each
+    The role can then claim runs and report their outcomes. It reads no keys, stored tasks or answers, and loses
+    its earlier rights in the schema. Run it as the role that owns the schema, and again after each
     upgrade.
     """
     from tickwise import config
@@ -179,7 +179,7 @@ def grant_executor(session: Session, role: str, database_url: str | None) -> Non
 @json_option
 @click.pass_obj
 def grant_service(session: Session, role: str, database_url: str | None) -> None:
-    """Give ROLE of the database what API, scheduler and recorder need.
+    """Grant ROLE of the database the rights of API, scheduler and recorder.
 
     The role does not own the schema: it can add entries to the audit log, and can neither change nor remove them. Run
     it as the role that owns the schema, and again after each upgrade.

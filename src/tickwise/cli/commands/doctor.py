@@ -35,8 +35,8 @@ _database = click.option(
 def doctor(context: click.Context, database_url: str | None) -> int | None:
     """Check this set-up and give advice.
 
-    Beside a running `up` it looks at that one's port and database, unless --database names another; of one that was
-    killed it says so.
+    It checks the port and the database of a running `up`, unless --database names another database, and says so if the
+    last `up` was killed.
 
     The exit code is 1 if something is broken.
     """

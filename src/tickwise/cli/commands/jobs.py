@@ -54,7 +54,7 @@ def jobs() -> None:
 
 @jobs.command()
 @click.argument("file", default="-")
-@click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@click.option("--atomic", is_flag=True, help="With a list: store all jobs or none.")
 @labels.job_label_options()
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
@@ -143,8 +143,8 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND.")
 @click.option("--kind", "task_kind", help="python, shell, http, function, …")
 @click.option("--owner", help="The owner of the job.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
-@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most items to list.")
+@click.option("--all", "everything", is_flag=True, help="List all of them, without a limit.")
 @list_options
 @click.pass_obj
 def list_jobs(
@@ -187,7 +187,7 @@ def list_jobs(
 @list_options
 @click.pass_obj
 def show(session: Session, job: str, count: int) -> None:
-    """Show a job, its task and its latest runs. What is usual is left out; -o wide shows all."""
+    """Show a job, its task and its latest runs. Defaults are left out; -o wide shows them."""
     identifier = resolve(session, job)
     found = session.client.job_get(identifier)
     latest = session.client.job_runs(identifier, limit=count) if count else []
@@ -363,11 +363,11 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
 @bulk.job_filters
 @bulk.how_options
 @click.option("--reason", help="The reason of the pause; shown with the job.")
-@click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
+@click.option("--until", metavar="TIME", help="Resume automatically then: '2027-01-31 10:00', 2h.")
 @view_options
 @click.pass_obj
 def pause(session: Session, /, job: str | None, **said: Any) -> int:
-    """Stop a job's schedule, or those of all that the options match; what runs already goes on."""
+    """Stop a job's schedule, or those of all jobs that the options match; running runs go on."""
     wanted = bulk.job_filter(session, said)
     bulk.one_or_many(job, said, wanted)
     body: dict[str, Any] = {"reason": said["reason"]} if said["reason"] else {}
@@ -390,7 +390,7 @@ def pause(session: Session, /, job: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def resume(session: Session, /, job: str | None, **said: Any) -> int:
-    """Let a paused job's schedule go on, or those of all paused ones that the options match."""
+    """Resume a paused job's schedule, or those of all paused jobs that the options match."""
     wanted = bulk.job_filter(session, said)
     bulk.one_or_many(job, said, wanted)
     body = {"missed": said["missed"]}
@@ -463,8 +463,8 @@ def _say_next(session: Session, job: dict[str, Any]) -> None:
     help="The treatment of it while an earlier run goes on. If not given, it waits its turn; it runs beside the others "
     "if the job's fires may overlap.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells how.")
-@click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells the outcome.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells the outcome.")
 @view_options
 @click.pass_obj
 def run_now(

@@ -66,8 +66,10 @@ class What:
 @rules.rule_options
 @policies.policy_options
 @confinement.confinement_options
-@click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
-@click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells the outcome."
+)
+@click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells the outcome.")
 @utc_option
 @server_options
 @click.pass_obj

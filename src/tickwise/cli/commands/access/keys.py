@@ -93,7 +93,7 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 )
 @click.option(
     "--in", "places", multiple=True, metavar="NAMESPACE",
-    help="A namespace in which it works; `*` is each one, and the installation.  [that of the command]",
+    help="A namespace in which it works; `*`: all of them, and the installation.  [that of the command]",
 )  # fmt: skip
 @click.option(
     "--label", "labels", multiple=True, metavar="NAME=VALUE",
@@ -101,7 +101,7 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 )  # fmt: skip
 @click.option(
     "--expires", metavar="TIME",
-    help="Good until then: 90d, 'tomorrow 10:00', ten years at most.  [with the key that asks]",
+    help="Expires then: 90d, 'tomorrow 10:00', ten years at most.  [with the key that makes it]",
 )  # fmt: skip
 @view_options
 @click.pass_obj
@@ -173,7 +173,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
 @view_options
 @click.pass_obj
 def revoke(session: Session, key_id: str) -> None:
-    """Revoke a key for ever; KEY is its id."""
+    """Revoke a key permanently; KEY is its id."""
     gone = session.client.key_revoke(_key_id(session, key_id))
     if session.as_json:
         session.show_json(gone)

@@ -104,7 +104,7 @@ def rename_factor(session: Session, name: str, new_name: str, from_stdin: bool) 
 @server_options
 @click.pass_obj
 def recovery_codes(session: Session, from_stdin: bool) -> None:
-    """Make ten recovery codes; those of before work no more."""
+    """Make ten recovery codes; earlier ones stop working."""
     session.guard_password()
     body = {"password": read_password("Your password", from_stdin=from_stdin)}
     made = session.client.request("POST", "/auth/recovery-codes", body=body).body

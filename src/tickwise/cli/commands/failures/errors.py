@@ -97,7 +97,7 @@ def resolve(session: Session, error: str, note: str | None) -> None:
 @errors.command()
 @click.argument("error")
 @click.option("--until", metavar="TIME", help="Until this time: 'tomorrow 08:00', 2h.")
-@click.option("--failures", type=click.IntRange(1), help="Until it has failed so many times more.")
+@click.option("--failures", type=click.IntRange(1), help="Until it has failed this many more times.")
 @click.option("--note", help="A note for later readers.")
 @view_options
 @click.pass_obj
@@ -118,7 +118,7 @@ def ignore(session: Session, error: str, *, until: str | None, failures: int | N
 @view_options
 @click.pass_obj
 def reopen(session: Session, error: str) -> None:
-    """Open a group again: take back what was decided about it."""
+    """Open a group again: undo the decision about it."""
     _decided(session, session.client.error_reopen(_error_id(session, error)))
 
 

@@ -62,7 +62,7 @@ def list_(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def add(session: Session, database_url: str | None) -> None:
-    """Add each database that is named and is no shard yet. Safe to run twice.
+    """Add each named database that is not a shard yet. Safe to run twice.
 
     The first time, all namespaces of the first database get their place there.
     """
@@ -85,7 +85,7 @@ def add(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def drain(session: Session, number: int, database_url: str | None, *, undo: bool) -> None:
-    """Place no new namespace in a shard. Those that are there stay until they are moved."""
+    """Place no new namespaces in a shard. Its namespaces stay until they are moved."""
     from tickwise.ports.shards import ShardState
     from tickwise.wiring.installation.shards import set_shard_state
 
@@ -103,7 +103,7 @@ def drain(session: Session, number: int, database_url: str | None, *, undo: bool
 @json_option
 @click.pass_obj
 def remove(session: Session, number: int, database_url: str | None) -> None:
-    """Forget an empty shard. Its number does not come back."""
+    """Remove an empty shard. Its number is not used again."""
     from tickwise.wiring.installation.shards import remove_shard
 
     asyncio.run(remove_shard(_urls(session, database_url), number))
@@ -123,7 +123,7 @@ def move(session: Session, namespace: str, goal: int, database_url: str | None) 
     """Move a namespace to another shard while its jobs run on.
 
     Its rows are copied while it works; then it takes no writes for a second or two. Run the same command again after
-    any interruption: it goes on. Name the shard where the namespace is to undo a move that has not come to its end.
+    any interruption: it goes on. To undo a move that has not ended, name the shard where the namespace is now.
     """
     from tickwise.wiring.installation.shards import move_in_steps
 

@@ -62,9 +62,9 @@ def _name(_context: click.Context, _parameter: click.Parameter, value: str) -> s
 @view_options
 @click.pass_obj
 def set_secret(session: Session, name: str, file: str | None) -> None:
-    """Set a secret, new or anew: typed at a prompt, piped, or from a file.
+    """Set or replace a secret: typed at a prompt, piped, or from a file.
 
-    Of a piped value, one line end at its end is left out; of a file, nothing.
+    One line end at the end of a piped value is removed; a file is taken byte for byte.
 
     tickwise secrets set db-password
     """
@@ -188,15 +188,15 @@ def keys(session: Session) -> None:
 
 
 @secrets.command()
-@click.option("--again", is_flag=True, help="Also those under the newest key: a KMS has a newer version of it.")
+@click.option("--again", is_flag=True, help="Rewrap those under the newest key, too: a KMS has a newer version of it.")
 @view_options
 @click.pass_obj
 def rewrap(session: Session, again: bool) -> None:
     """Encrypt the data keys of all secrets by the newest key of the installation.
 
-    Then what channels keep secret, and the seeds of second factors.
+    Then encrypt the secrets of channels and the seeds of second factors by it.
 
-    Afterwards, earlier keys are needed no more. It can be ended at any point, and begun again.
+    Afterwards, earlier keys are no longer needed. The command can be stopped at any point and repeated.
 
     For administrators of the installation.
     """
@@ -226,7 +226,7 @@ def rewrap(session: Session, again: bool) -> None:
 @json_option
 @click.pass_obj
 def new_key(session: Session) -> None:
-    """Write a new key of an installation to stdout. Nothing else is done.
+    """Write a new key for an installation to stdout, and store nothing.
 
     tickwise secrets new-key > secrets.key
     """
