@@ -43,7 +43,7 @@ def _faults(call: str) -> Iterator[str]:
 
 
 def test_each_command_that_a_page_names_is_there() -> None:
-    """With its options: a reader types them."""
+    """With its options, also within sentences and tables; `tests/unit/cli/test_documents.py` types those in blocks."""
     calls = [
         (f"{place}:{number}", match[1].strip())
         for place in _pages()
