@@ -114,7 +114,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def discard(session: Session, /, letter: str | None, **said: Any) -> int:
-    """Close a dead letter without another run, or all that the options match; the runs stay on record."""
+    """Discard a dead letter, or all that the options match; the runs stay on record."""
     wanted = bulk.letter_filter(session, said)
     bulk.one_or_many(letter, said, wanted)
     body = {"note": said["note"]} if said["note"] else {}

@@ -95,7 +95,7 @@ def up(
     if install_service or remove_service:
         if database is not None:
             raise click.UsageError(
-                "a unit says no secret: write database_url into secrets.toml, and name no --database."
+                "a systemd unit must not hold a secret: write database_url into secrets.toml, and leave --database out."
             )
         options = None if remove_service else said
         return _change_service(session, settings, options, local)

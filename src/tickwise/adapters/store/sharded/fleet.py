@@ -191,7 +191,9 @@ class Fleet:
         if failed:
             raise _worst(failed)
         if missing and not found:
-            raise ShardUnavailable(f"no database can be reached, of the shards {_listed(missing)}", shards=set(missing))
+            raise ShardUnavailable(
+                f"no database of these shards can be reached: {_listed(missing)}", shards=set(missing)
+            )
         note_missing(missing)
         return found
 

@@ -140,7 +140,7 @@ def create(
     if session.as_json:
         session.show_json(made)
         return
-    session.note(f"Key {made['key_id']} is made. Its secret is shown this once:")
+    session.note(f"Key {made['key_id']} is made. Its secret is shown only once:")
     click.echo(made["key"])
 
 
@@ -164,7 +164,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
         return
     until = rotated["earlier_secret_until"]
     rest = f"works until {session.time(until, seen_at=moments.now())}" if until else "works no more"
-    session.note(f"Key {rotated['key_id']} has another secret; the one before {rest}. It is shown this once:")
+    session.note(f"Key {rotated['key_id']} has another secret; the one before {rest}. It is shown only once:")
     click.echo(rotated["key"])
 
 

@@ -175,6 +175,6 @@ def _show_codes(session: Session, codes: list[str], text: str) -> None:
     if text:
         session.say(text)
     if codes:
-        session.note("Keep these recovery codes; each works once, and they are shown this once:")
+        session.note("Keep these recovery codes; each works once, and they are shown only once:")
         for code in codes:
             click.echo(code)

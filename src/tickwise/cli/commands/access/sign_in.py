@@ -38,7 +38,7 @@ def login(
     stored in ~/.config/tickwise/sign-ins.json, which only you can read. Programs use keys (tickwise keys create) or
     the tokens of their pipeline (tickwise federations add)."""
     if by_browser and (name is not None or from_stdin):
-        raise click.UsageError("--sso needs neither NAME nor a password: who you are is said in the browser.")
+        raise click.UsageError("--sso takes neither NAME nor a password: you sign in with the browser.")
     session.guard_password()
     if name is None and not by_browser:
         if not sys.stdin.isatty():

@@ -285,6 +285,6 @@ def _show_link(session: Session, user: Json, fact: str, link: str | None) -> Non
     if link is None:
         session.say(f"{fact}.")
         return
-    session.note(f"{fact}. Hand over this link; it is shown this once and works once:")
+    session.note(f"{fact}. Hand over this link; it is shown only once and works once:")
     click.echo(link)
     session.note(f"The person chooses a password with: tickwise users accept LINK --url {session.target.url}")

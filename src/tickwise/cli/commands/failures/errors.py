@@ -104,7 +104,7 @@ def resolve(session: Session, error: str, note: str | None) -> None:
 def ignore(session: Session, error: str, *, until: str | None, failures: int | None, note: str | None) -> None:
     """Ignore a group until a time, or for a number of failures."""
     if until is None and failures is None:
-        raise click.UsageError("say --until or --failures: nothing is ignored for ever")
+        raise click.UsageError("give --until or --failures: no group is ignored permanently")
     body: dict[str, Any] = {"note": note} if note else {}
     if until is not None:
         body["until"] = instant(session, "--until", until)

@@ -70,7 +70,7 @@ def add(session: Session, /, name: str, address: str | None, **said: Any) -> Non
         return
     session.note(f"Channel {output.safe(made['name'])} is made. Try it: tickwise channels test {named(made)}")
     if made["secret"]:
-        session.note("Its webhooks are signed with this secret, which is shown this once:")
+        session.note("Its webhooks are signed with this secret, which is shown only once:")
         click.echo(made["secret"])
 
 
@@ -136,7 +136,7 @@ def rotate_secret(session: Session, channel: str, *, installation: bool) -> None
     if session.as_json:
         session.show_json(made)
         return
-    session.note(f"The webhooks of {made['name']} are signed with this secret from now on, which is shown this once:")
+    session.note(f"The webhooks of {made['name']} are signed with this secret from now on, which is shown only once:")
     click.echo(made["secret"])
 
 

@@ -218,7 +218,7 @@ def rewrap(session: Session, again: bool) -> None:
     if failed:
         raise CommandFailure(
             f"{len(failed)} could not be decrypted, and stay as they are.", Exit.REFUSED,
-            advice="Set their key again behind the others, or set them anew: tickwise secrets set NAME",
+            advice="Set their key again behind the others, or set the secrets again: tickwise secrets set NAME",
         )  # fmt: skip
 
 
