@@ -299,7 +299,7 @@ class Metrics:
             "The wait of the oldest claimable run beyond its due time.",
             registry=registry,
         )
-        self._timers = Gauge("tickwise_timers", "Future fires.", registry=registry)
+        self._timers = Gauge("tickwise_timers", "Timers of future fires.", registry=registry)
         self._timers_late = Gauge(
             "tickwise_timers_late_seconds", "The time by which the earliest timer is late.", registry=registry
         )
