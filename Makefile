@@ -30,6 +30,7 @@ ROUNDS  ?=
 RECORD  ?=
 WRITE   ?=
 ONLY    ?=
+STORE   ?=
 PORT    ?=
 DATA_DIR ?=
 TESTS   ?= tests
@@ -147,8 +148,8 @@ image:  ## build the image of every role (IMAGE=tickwise:0.1.0, BASE=another ima
 deploy-check: setup  ## judge deploy/ by the programs that it is for: engine, helm, compose, systemd (CHECKS="chart …")
 	BASE="$(BASE)" $(BIN)/python -m tests.deploy $(CHECKS)
 
-test-compose: setup  ## the compose file run whole, on a Docker Engine of its own: up, a job, an upgrade under load, down (root; minutes)
-	$(BIN)/python -m tests.deploy.whole.compose
+test-compose: setup  ## the compose file run whole, on a Docker Engine of its own: up, a job, an upgrade under load, down (STORE=cassandra; root; minutes)
+	$(BIN)/python -m tests.deploy.whole.compose$(if $(filter cassandra,$(STORE)),_cassandra)
 
 test-systemd: setup  ## the units run whole, under a systemd that is process 1: install, a job in its sandbox, restart, upgrade, stop (root; minutes)
 	$(BIN)/python -m tests.deploy.whole.systemd

@@ -38,7 +38,7 @@ from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 
-pytest_plugins = ["tests.support.skips"]
+pytest_plugins = ["tests.support.failures", "tests.support.skips"]
 
 # A control plane takes Go ten minutes to build. Where it is not there, these are left out; the header says so.
 collect_ignore_glob = [] if kubernetes_programs.built() else ["**/test_cluster_*.py"]
@@ -105,10 +105,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             _configure_logs(**configured)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """A failure over a broken link shows what the server said, for that is gone once the run has ended."""
-    report = yield
+    """A failure over a broken link shows what the server said, for that is gone once the run has ended.
+
+    Meanwhile the alarm of the test is silent: raised here, its reminder would end the whole run."""
+    left = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        report = yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
     if report.failed and call.excinfo is not None and (said := databases.last_said()):
         report.sections.append(("the last that this process's PostgreSQL said", said))
     return report

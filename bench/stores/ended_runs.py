@@ -1,4 +1,4 @@
-"""Memory and reads of a store over a log while runs end, and the time of the next start.
+"""Memory and reads of a store over a log while runs end, the size of checkpoints, and the time of the next start.
 
     python -m bench.stores.ended_runs --runs 1000000 [--in-memory 20000] [--jobs 1000]
 
@@ -81,6 +81,18 @@ async def hand_in(store: KeeperStore, make: Factory, jobs: list[UUID] | None, nu
     return new[0].run_id, job_id
 
 
+async def checkpoints(store: KeeperStore, folder: Path) -> None:
+    """Two checkpoints one after the other: their bytes, and those of the blocks that were written for each."""
+    for _ in range(2):
+        before = {path.name for path in folder.glob("block-*.tw")}
+        begun = time.process_time()
+        await store.keep_checkpoint()
+        spent = time.process_time() - begun
+        size = sum(path.stat().st_size for path in folder.glob("checkpoint-*.tw"))
+        blocks = sum(path.stat().st_size for path in folder.glob("block-*.tw") if path.name not in before)
+        sys.stdout.write(f"a checkpoint: {size:,} bytes, new blocks of {blocks:,} bytes, {spent:.2f} s of CPU\n")
+
+
 async def main(runs: int, in_memory: int, jobs: int, folder: Path) -> None:
     """Let them end, and print a line after each tenth."""
     store = store_in(folder, in_memory)
@@ -112,6 +124,7 @@ async def main(runs: int, in_memory: int, jobs: int, folder: Path) -> None:
             sys.stdout.write(said)
             sys.stdout.flush()
             cpu = time.process_time()
+    await checkpoints(store, folder)
     await store.close()
     begun = time.process_time()
     again = store_in(folder, in_memory)

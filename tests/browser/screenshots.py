@@ -101,6 +101,7 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     group = shop.client.request("GET", "/errors").body[0]["error_id"]
     for door in DOORS:
         camera.take(re.sub(r"[^a-z]+", "-", door.title.lower()), door.path)
+    camera.take("secret", "/secrets/bank-token")
     camera.take("alert", f"/alerts/{alert}")
     camera.take("notice", f"/notices/{notice}")
     camera.take("rule-new", f"/notification-rules/new?{RULE}")
@@ -124,6 +125,7 @@ def take_all(camera: Photographer, shop: Shop) -> None:
     camera.take("overview-phone", "/", "phone")
     camera.take("jobs-phone", "/jobs", "phone")
     camera.take("run-phone", f"/runs/{failed}", "phone")
+    camera.take("secret-phone", "/secrets/bank-token", "phone")
 
 
 def _to_output(page: Page) -> None:

@@ -69,7 +69,8 @@ KINDS: Final = (
         "labels": {"team": "fulfilment", "tier": "1"}, "owner": "Ada", "max_retries": 2,
     }, 600.0, 41.0, 0.008, "timeout", "no answer of the warehouse within 120 s"),
     Kind("settle payments", {
-        "every": "30m", "task": {"kind": "python", "source": PAYMENT}, "labels": {"team": "finance", "tier": "1"},
+        "every": "30m", "task": {"kind": "python", "source": PAYMENT, "env": {"BANK_TOKEN": "secret:bank-token"}},
+        "labels": {"team": "finance", "tier": "1"},
         "owner": "Grace", "max_retries": 1, "payload": {"provider": "bank", "currency": "EUR"},
         "retry": RETRY,
     }, 1_800.0, 12.0, 0.06, "exit_code", "bank gateway: 503 Service Unavailable (batch 7)"),
@@ -129,6 +130,8 @@ class Shop:
     def __init__(self, up: Local) -> None:
         self.client = Client(up.url, up.key)
         self.up = up
+        for name in ("bank-token", "carrier-password"):
+            self.client.request("PUT", f"/secrets/{name}", body={"value": "a value that no page shows"})
         self.jobs = {kind.name: self.client.job_create({"name": kind.name, **kind.fields})["job_id"] for kind in KINDS}
         for name, role in PEOPLE:
             body = {

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import Open, World
 from tests.browser.test_for_everybody import PHONE
+from tests.services.server import free_port
 from tests.support.local_up import Local, local_up
 from tests.support.process_tree import family, named
 from tickwise.sdk.client import Client, ProblemError
@@ -119,12 +119,6 @@ def test_no_hostile_text_does_anything(here: World, opened: Open, hostile: list[
     expect(page.locator("tbody")).to_contain_text("invoice\\u202egnp.exe\\u2066")
 
 
-def _port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @contextmanager
 def _running(folder: Path, port: int) -> Iterator[Local]:
     with local_up(folder, "--port", str(port)) as up:
@@ -144,7 +138,7 @@ def _signed_in(up: Local, context: Contexts, path: str) -> Page:
 @pytest.mark.takes_up_to(300)
 def test_pages_that_are_open_say_that_the_server_is_away_and_resume(tmp_path: Path, context: Contexts) -> None:
     """It starts anew on the same data: the page goes on, in the same session, with what happened meanwhile."""
-    port, folder = _port(), tmp_path / "data"
+    port, folder = free_port(), tmp_path / "data"
     with _running(folder, port) as up:
         page = _signed_in(up, context, "/executors")
         first = page.locator("tbody tr").first.inner_text()

@@ -2,7 +2,7 @@
 
 Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log
 gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give. No ended run
-is in memory: each is moved to the file of ended runs as it ends.
+is in memory: each is moved to the file of ended runs as it ends, and three of them are a block.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import pytest
 from tests.conformance import test_memory as plain
 from tests.support.effects import WatchedStore
 from tests.support.walks import WALKS_SECONDS, walked_seeds
+from tickwise.adapters.store.keeper.block_places import BlockPlaces
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, Store
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.store.walks.standstill import StandstillWalksContract
+
+BLOCK_RUNS = 3
 
 
 class Backend(plain.Backend):
@@ -30,7 +33,11 @@ class Backend(plain.Backend):
     @pytest.fixture
     async def store(self, clock: VirtualClock, tmp_path: Path) -> AsyncIterator[Store]:
         self.virtual_clock = clock
-        store = WatchedStore(tmp_path / "store", clock, make_ended=lambda: SpilledRuns(tmp_path / "store", 0))
+        store = WatchedStore(
+            tmp_path / "store",
+            clock,
+            make_ended=lambda: SpilledRuns(tmp_path / "store", 0, BlockPlaces(runs_most=BLOCK_RUNS)),
+        )
         await store.open()
         yield store
         assert not store.memory.state.ended.in_memory

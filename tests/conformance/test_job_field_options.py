@@ -43,7 +43,8 @@ WHEN: Final = ("--now", "--at", "--in", "--cron", "--every", "--on-demand")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_sends_the_field_that_it_is_declared_for(command: str) -> None:
     """Beside the options without which the command does not take it."""
-    job = {"job_id": JOB, "version": 1, "name": "a", "warnings": []}
+    task = {"kind": "http", "url": "http://127.0.0.1/"}
+    job = {"job_id": JOB, "version": 1, "name": "a", "warnings": [], "task": task}
     with serving(Reply(200, job)) as server, pytest.MonkeyPatch.context() as patched:
         for option in _options(COMMANDS[command]):
             patched.setattr("sys.stdin", StringIO("{}"))

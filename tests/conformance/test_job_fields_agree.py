@@ -16,7 +16,7 @@ from tickwise.cli.commands.jobs import create, edit
 from tickwise.cli.commands.run import run
 from tickwise.control.bodies import JobBody, JobChangeBody, PreviewBody
 from tickwise.documents.definition import Definition, Plan
-from tickwise.domain.job_fields import JOB_FIELDS, SCHEDULE_FIELDS, SERVER_FIELDS, WRITTEN_FIELDS, ByHand
+from tickwise.domain.job_fields import HTTP_OPTIONS, JOB_FIELDS, SCHEDULE_FIELDS, SERVER_FIELDS, WRITTEN_FIELDS, ByHand
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 DRAWN = {field.name for field in JOB_FIELDS}
@@ -82,10 +82,10 @@ def test_the_json_schema_has_the_declared_fields(name: str, fields: set[str]) ->
 
 
 def test_commands_have_the_declared_options() -> None:
-    """`run` sets each field that has an option; `jobs edit` all but the task and the key, which a job keeps; `jobs
-    create` those that it adds to a file of jobs; `jobs preview` those of the schedule."""
+    """`run` sets each field that has an option; `jobs edit` all but the key, which a job keeps, and of tasks the HTTP
+    request alone; `jobs create` those that it adds to a file of jobs; `jobs preview` those of the schedule."""
     assert _options(run) == _of(SENT)
-    assert _options(edit) == _of(SENT - {"task", "key"})
+    assert _options(edit) == _of(SENT - {"task", "key"}) | {"--http", *HTTP_OPTIONS}
     assert _options(preview) == _of(PREVIEWED)
     assert _of(DRAWN) <= _options(create) <= _of(SENT)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 
+from tests.services.server import free_port
 from tests.support.kubernetes_secrets import KubernetesDouble
 from tests.support.vault import ROOT, VaultDouble
 from tickwise.adapters.identity.issuer import IssuerSettings, JwtIssuer
@@ -102,7 +103,7 @@ async def test_a_token_that_was_revoked_is_replaced_at_once(tmp_path: Path) -> N
 async def test_with_an_identity_token_each_namespace_has_a_session_and_a_policy_of_its_own() -> None:
     """The other side checks the token by the documents that are published, and a namespace that its policy leaves out
     gets nothing, under any settings."""
-    clock, port = ShiftedClock(), unused_port()
+    clock, port = ShiftedClock(), free_port()
     store, address = MemoryStore(clock), f"http://127.0.0.1:{port}"
     issuer = JwtIssuer(
         IssuerSettings(address),
@@ -208,7 +209,7 @@ async def test_a_server_that_is_away_slow_or_endless_holds_nobody_up(tmp_path: P
         for url, words in (
             (first, "more than"),
             (second, "within 0.3 s"),
-            (f"http://127.0.0.1:{unused_port()}", "no answer"),
+            (f"http://127.0.0.1:{free_port()}", "no answer"),
             ("http://nowhere.invalid", "no answer"),
         ):
             settings = VaultSettings(url, PATHS, token_file=tmp_path / "token", seconds=5.0 if url == first else 0.3)

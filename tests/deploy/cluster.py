@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import tempfile
 import urllib.request
@@ -17,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from tests.deploy.tools import found, needed, said
+from tests.services.server import free_port
 from tests.support.waiting import eventually
 
 OF_OTHERS: Final = {
@@ -82,13 +82,6 @@ class Cluster:
         self(*words, given=yaml.safe_dump(pod))
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 @contextlib.asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
     """One that answers, with a namespace `restricted`. Raises `NotHere`."""
@@ -101,7 +94,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     etcd = needed("etcd", "etcd")
     with tempfile.TemporaryDirectory(prefix="tickwise-kubernetes-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        client, peer, port = _free_port(), _free_port(), _free_port()
+        client, peer, port = free_port(), free_port(), free_port()
         stack.enter_context(_running(folder / "etcd.log", _etcd(etcd, folder, client, peer)))
         await eventually(partial(_answers, f"http://127.0.0.1:{client}/health"), within_seconds=60, what="etcd answers")
         stack.enter_context(_running(folder / "apiserver.log", _apiserver(server, folder, client, port)))

@@ -110,7 +110,7 @@ OVERVIEW: Final = Dashboard(
             [("tickwise:success:ratio15m", "succeeded"), ("tickwise:failure:ratio15m", "failed")],
         ),
         Panel(
-            "Retries and dead letters a second, by why",
+            "Retries and dead letters a second, by reason",
             "ops",
             [
                 (_rate("tickwise_retries_total", "reason"), "retry: {{reason}}"),
@@ -127,7 +127,7 @@ OVERVIEW: Final = Dashboard(
             ],
         ),
         Panel(
-            "Occurrences skipped a second, by why",
+            "Occurrences skipped a second, by reason",
             "ops",
             [(_rate("tickwise_occurrences_skipped_total", "reason"), "{{reason}}")],
         ),
@@ -399,7 +399,7 @@ STORE: Final = Dashboard(
             ],
         ),
         Panel(
-            "Messages refused a second, by why",
+            "Messages refused a second, by reason",
             "ops",
             [
                 (_rate("tickwise_messages_unverified_total", "channel, reason"), "{{channel}}: {{reason}}"),
@@ -504,7 +504,9 @@ KEEPERS: Final = Dashboard(
             "ops",
             [("topk(5, sum by (method) (rate(tickwise_keeper_calls_total[$__rate_interval])))", "{{method}}")],
         ),
-        Panel("Calls refused a second, by why", "ops", [(_rate("tickwise_keeper_refusals_total", "code"), "{{code}}")]),
+        Panel(
+            "Refused calls a second, by code", "ops", [(_rate("tickwise_keeper_refusals_total", "code"), "{{code}}")]
+        ),
         Panel("Event loop is late, p99", "s", _slowest("tickwise_keeper_loop_lag_seconds", "instance")),
         Panel("Connections of roles", "short", [("tickwise_keeper_connections > 0", "{{instance}}")]),
     ],

@@ -10,12 +10,15 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
 from tests.chaos.proxy import Proxy
+from tests.support.blocks import BLOCK_RUNS, Death, Died, end_runs, judge_next_owner, lived, names_of, store_over
 from tests.support.cassandra_owner import REFUSED
 from tests.support.cassandras import linked, next_shard
 from tests.support.local_up import ROOT
@@ -25,10 +28,13 @@ from tickwise.adapters.store.cassandra.link import CassandraLink, Rows
 from tickwise.adapters.store.cassandra.log import CassandraLog, endpoint_is_gone
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.effect_log import own, parts_of, read_all
 
 pytestmark = pytest.mark.thorough
 LEASE_SECONDS = 0.5
+UNCOUNTED = {"part_write", "part_delete", "shard_read", "shard_look"}
+"""Statements of a checkpoint that are many, and those that change nothing: no process of these tests dies at them."""
 Ask = Callable[..., Any]
 
 
@@ -69,6 +75,23 @@ async def unanswered(ask: Ask, asked: tuple[Any, ...]) -> Rows:
 async def unsent(_ask: Ask, _asked: tuple[Any, ...]) -> Rows:
     """It never arrives."""
     raise InDoubt("the answer did not come")
+
+
+class DyingLink:
+    """A link of a process that dies."""
+
+    def __init__(self, link: CassandraLink, death: Death) -> None:
+        self._link, self.death = link, death
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)
+
+    async def ask(self, name: str, *values: Any) -> Rows:
+        """As `CassandraLink.ask`."""
+        if name in UNCOUNTED and self.death.left > 0:
+            return await self._link.ask(name, *values)
+        found: Rows = await self.death.around(lambda: self._link.ask(name, *values))
+        return found
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -418,3 +441,57 @@ async def test_a_link_that_swallows_answers_loses_nothing(cassandra_server_url: 
             assert [b"%d" % number for number in range(4)] == bodies(await read_all(log))
     finally:
         await proxy.stop()
+
+
+@pytest.mark.takes_up_to(360)
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_death_between_any_two_statements_loses_no_ended_run(
+    link: CassandraLink, tmp_path: Path, *, after: bool
+) -> None:
+    """Of two checkpoints with blocks: no run that was acknowledged is lost, none that went comes back, and the next
+    checkpoint leaves no block that nobody names."""
+    clock = VirtualClock()
+    for step in count(1):
+        shard, death = next_shard(), Death(step, after=after)
+        dying = CassandraLog(cast(CassandraLink, DyingLink(link, death)), shard)
+        store = store_over(dying, tmp_path, clock)
+        await store.open()
+        came_to_end, there, open_ones = await lived(store, death)
+        with contextlib.suppress(Died):
+            await store.close()
+        log = CassandraLog(link, shard)
+        if not came_to_end:
+            await log.seize("the next one", "")  # whose lease need not be waited for
+        again = store_over(log, tmp_path, clock)
+        await judge_next_owner(again, there, open_ones)
+        await again.close()
+        if came_to_end:
+            break
+    assert step > 15
+
+
+async def test_a_block_of_an_owner_that_lost_the_shard_is_named_by_nobody(link: CassandraLink, tmp_path: Path) -> None:
+    """It is written late, beside those of the next owner, and goes with the first checkpoint of the one after it."""
+    clock, shard = VirtualClock(), next_shard()
+    old = CassandraLog(link, shard)
+    store = store_over(old, tmp_path, clock)
+    await store.open()
+    runs = await end_runs(store, 2 * BLOCK_RUNS)
+    new = CassandraLog(link, shard)
+    await new.seize("the next one", "")
+    again = store_over(new, tmp_path, clock)
+    await again.open()
+    await again.keep_checkpoint()
+    with pytest.raises(OwnershipLost):
+        await store.keep_checkpoint()  # its blocks are written before it is refused
+    assert 4 == len(await new.blocks())
+    named = {each.name for each in await names_of(new, again.position)}
+    assert 2 == len(named)
+    await again.close()
+    last = store_over(CassandraLog(link, shard), tmp_path, clock)
+    await last.open()
+    assert set(runs) == set(last.memory.state.ended)
+    await last.keep_checkpoint()
+    assert named == set(await last.log.blocks())
+    await last.close()
+    await store.close()

@@ -46,6 +46,37 @@ def test_run_follow_shows_the_log_and_exits_with_success(local: Local) -> None:
     assert "SUCCESS" in ran.err
 
 
+def test_a_job_with_a_schedule_can_run_once_now_as_well(local: Local) -> None:
+    """Who schedules a script wants to see it run: the job is stored with its schedule, and the run is followed."""
+    ran = local.tickwise("run", "--shell", "echo tried", "--name", "tried", "--cron", "0 3 * * *", "--now", "--follow")
+    assert (0, True) == (ran.code, ran.out.endswith("tried\n")), ran.err
+    shown = local.tickwise("jobs", "show", "tried", "--json").json
+    assert ("CRON", "SCHEDULED", 1) == (shown["schedule_type"], shown["status"], len(shown["runs"]))
+    again = local.tickwise(
+        "run", "--shell", "echo more", "--name", "tried", "--every", "1d", "--now", "--wait", "--replace"
+    )
+    assert 0 == again.code, again.err
+    shown = local.tickwise("jobs", "show", "tried", "--json").json
+    assert ("INTERVAL", 2) == (shown["schedule_type"], len(shown["runs"]))
+    assert 0 == local.tickwise("jobs", "cancel", "tried").code
+
+
+def test_an_address_in_place_of_a_file_is_told_its_option(local: Local) -> None:
+    """It is no missing file."""
+    ran = local.tickwise("run", "https://example.org/health", "--every", "1h")
+    assert (2, True) == (ran.code, "--http https://example.org/health" in ran.err)
+
+
+def test_a_request_gets_another_address(local: Local) -> None:
+    """Without an editor, and with the rest as it was."""
+    made = local.tickwise("run", "--http", "https://example.org/a", "--method", "PUT", "--name", "hook", "--on-demand")
+    assert 0 == made.code, made.err
+    assert 0 == local.tickwise("jobs", "edit", "hook", "--http", "https://example.org/b").code
+    task = local.tickwise("jobs", "show", "hook", "--json").json["task"]
+    assert ("https://example.org/b", "PUT") == (task["url"], task["method"])
+    assert 0 == local.tickwise("jobs", "cancel", "hook").code
+
+
 def test_what_a_run_waits_for_is_shown_with_it_and_with_its_job(local: Local) -> None:
     """On a line of its own: here, a label that nobody has."""
     body = {"name": "a", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "date"}}
@@ -155,7 +186,7 @@ def test_a_function_that_nobody_offers_is_warned_of(local: Local) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("run",), ("run", "--shell", "a", "--http", "http://x"), ("run", "--shell", "a", "--now", "--cron", "@daily"),
+        ("run",), ("run", "--shell", "a", "--http", "http://x"), ("run", "--shell", "a", "--now", "--at", "10:00"),
         ("run", "--shell", "a", "--every", "5m", "--follow"), ("run", "--shell", "a", "--expect", "200"),
         ("run", "gone.py"), ("run", "--shell", "a", "--every", "often"), ("run", "--shell", "a", "--priority", "10"),
         ("run", "--shell", "a", "--every", "5"), ("jobs", "preview"), ("frobnicate",),

@@ -82,7 +82,7 @@ def test_the_one_that_gives_a_role_is_told_that_a_link_is_needed(local: Local, h
 def test_an_invited_person_chooses_a_password_with_the_link(local: Local, home: dict[str, str]) -> None:
     """The link is printed alone on stdout, works once, and the password is never shown."""
     made = local.tickwise("users", "add", "Grace", "--email", "grace@example.org", "--role", "operator")
-    assert (0, True) == (made.code, "shown this once" in made.err)
+    assert (0, True) == (made.code, "shown only once" in made.err)
     link = made.out.strip()
     assert "invited" in local.tickwise("users", "show", "grace@example.org").out
     chosen = local.tickwise("users", "accept", link, "--password-stdin", stdin=PASSWORD, env=home)

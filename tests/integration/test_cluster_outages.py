@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -195,11 +196,15 @@ async def test_another_executor_goes_on_with_the_pod_of_a_dead_one(
 async def test_an_end_that_nobody_reported_is_adopted_too(site: ClusterSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod has ended between the death of its executor and the next attempt."""
     dying = await site.stage()
-    [lost] = dying.launch(busy(command="echo ready; sleep 0.5; exit 7"))
+    [lost] = dying.launch(busy(command="echo ready; sleep 600; exit 7"))
     await dying.until_lives(lost)
     await killed(dying, monkeypatch)
     here = site.pod(lost.run_id)
     assert here is not None
+    assert here.process is not None
+    family = psutil.Process(here.process.pid)
+    sleeps = await eventually(lambda: [each for each in family.children(recursive=True) if "600" in each.cmdline()])
+    sleeps[-1].kill()
     await eventually(lambda: not here.log.is_open, within_seconds=30, what="its program has ended")
     site.fates[lost.run_id, lost.token] = AttemptFate.LOST
     other = await site.stage()

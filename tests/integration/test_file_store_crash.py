@@ -55,5 +55,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     assert {1} == {len(job.runs) + len(list(state.ended.newest(job.job_id))) for job in state.jobs.values()}
     assert len(state.ended) == len({each.token for each in state.ended.values()})
     assert any(tmp_path.glob("checkpoint-*.tw"))
+    assert any(tmp_path.glob("block-*.tw"))
+    assert [] == list(tmp_path.glob("*.new"))
     assert [] == list(tmp_path.glob("*.spill"))
     await store.close()

@@ -98,6 +98,22 @@ def test_damage_is_told_by_doctor_and_by_the_next_start(folder: StoreFolder) -> 
     assert 0 != start.code
     assert f"{path.name} at byte" in start.out + start.err
     url = (folder.path / "store").as_uri()
-    found = json.loads(folder.tickwise("doctor", "--json", TICKWISE_DATABASE_URL=url).out)
-    assert ["error"] == [each["level"] for each in found if each["name"] == "store"]
+    (folder.path / "store" / "lock").unlink()  # as in a copy that left it out
+    for variables in ({}, {"TICKWISE_DATABASE_URL": url}):
+        found = json.loads(folder.tickwise("doctor", "--json", **variables).out)
+        assert ["error"] == [each["level"] for each in found if each["name"] == "store"], variables
+        assert [] == [each for each in found if each["name"] == "database"]
     assert bytes(content) == path.read_bytes()
+
+
+def test_a_store_elsewhere_needs_no_data_folder_before(tmp_path: Path) -> None:
+    """The first start with an address makes both folders."""
+    tmp_path.chmod(0o711)
+    apart = StoreFolder(tmp_path / "data")
+    url = (tmp_path / "elsewhere").as_uri()
+    ran = apart.tickwise("up", "--background", "--port", "0", TICKWISE_DATABASE_URL=url)
+    try:
+        assert 0 == ran.code, ran.err
+        assert list((tmp_path / "elsewhere").glob("log-*.tw"))
+    finally:
+        apart.tickwise("down")

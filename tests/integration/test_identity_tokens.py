@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import jwt
 import pytest
 
 from tests.services.packages import program
+from tests.services.server import free_port
 from tests.support.local_up import OWN_TASKS, Local, local_up
 
 AUDIENCE = "https://vault.example.com"
@@ -23,13 +23,6 @@ SHOW = (
 )
 """Mode and owner, the task's user, the token in a form that no masking knows, and how often the environment and the
 arguments have it."""
-
-
-def free_port() -> int:
-    """One that nobody has now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -4,28 +4,41 @@ commands tell and do what they can."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final
+import contextlib
+import json
+import os
+import socket
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
+from tests.support.blocks import BLOCK_RUNS, end_runs, store_over
 from tests.support.cassandras import CLOCK, keyspace, linked, next_shard
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
-from tickwise.adapters.store.cassandra.schema import VERSION, status, upgrade
+from tickwise.adapters.store.cassandra.log import CassandraLog
+from tickwise.adapters.store.cassandra.schema import VERSION, opened_keyspace, status, upgrade
+from tickwise.adapters.store.keeper.balancer import ShardBalancer
 from tickwise.adapters.store.keeper.shards import shard_names, shard_numbers
+from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.config import Settings
-from tickwise.domain.errors import Misconfigured
+from tickwise.domain.errors import Conflict, Misconfigured, NotFound, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
+from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shards import ShardState
-from tickwise.ports.store import Added, ClaimRequest
+from tickwise.ports.store import Added, ClaimRequest, JobTransfer
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
 from tickwise.wiring.cassandra.keeping import keeping
-from tickwise.wiring.cassandra.keyspace import cassandra_findings
+from tickwise.wiring.cassandra.keyspace import cassandra_findings, keyspace_status
 from tickwise.wiring.cassandra.stores import KeyspaceStore
 from tickwise.wiring.installation.shards import add_shards, list_shards, move_namespace, move_status, remove_shard
 from tickwise.wiring.installation.shards import set_shard_state as set_state
@@ -34,20 +47,28 @@ from tickwise.wiring.startup_wait import StartupWait
 pytestmark = pytest.mark.thorough
 SHARDS: Final = 4
 TEAMS: Final = tuple(f"team-{number}" for number in range(12))
+HELD: Final = ("shard", "address", "process", "epoch", "lease")
+
+
+def _held(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in HELD) for row in rows or ()]
+
+
+@contextlib.asynccontextmanager
+async def _kept(url: str) -> AsyncIterator[ShardBalancer]:
+    """A keeper that owns all shards of a keyspace."""
+    async with keeping(Settings(database_url=url), StartupWait(asyncio.Event()), Metrics().keepers) as keeper:
+        await eventually(
+            lambda: all(owner.store is not None for owner in keeper.owners.values()),
+            within_seconds=60.0, what="the keeper owns all shards",
+        )  # fmt: skip
+        yield keeper
 
 
 @pytest_asyncio.fixture
 async def url(cassandra_server_url: str) -> AsyncIterator[str]:
     """The address of a keyspace that one keeper serves."""
-    stop = StartupWait(asyncio.Event())
-    async with (
-        keyspace(cassandra_server_url, SHARDS) as made,
-        keeping(Settings(database_url=made), stop, Metrics().keepers) as keeper,
-    ):
-        await eventually(
-            lambda: all(owner.store is not None for owner in keeper.owners.values()),
-            within_seconds=60.0, what="the keeper owns all shards",
-        )  # fmt: skip
+    async with keyspace(cassandra_server_url, SHARDS) as made, _kept(made) as keeper:
         assert "it owns 4 of 4 shards: 1, 2, 3, 4" == keeper.state
         yield made
 
@@ -98,7 +119,7 @@ async def test_the_commands_tell_of_the_shards(url: str) -> None:
     assert [(1, "open"), (2, "open"), (3, "open"), (4, "open")] == [(row["shard"], row["state"]) for row in rows]
     [address] = {row["address"] for row in rows}
     found = [each async for each in cassandra_findings(url) if each.name == "keepers"]
-    assert [("ok", f"shard {number} is served at {address}") for number in (1, 2, 3, 4)] == [
+    assert [("ok", f"shard {number} is served at {address}, epoch 1") for number in (1, 2, 3, 4)] == [
         (each.level, each.detail) for each in found
     ]
     for number in (2, 3, 4):
@@ -115,6 +136,78 @@ async def test_the_commands_tell_of_the_shards(url: str) -> None:
     for refused in (add_shards([url]), remove_shard([url], 2), move_namespace([url], TEAMS[0], 2, _hear)):
         with pytest.raises(Misconfigured, match="shard"):
             await refused
+
+
+async def test_status_says_who_has_each_shard(cassandra_server_url: str) -> None:
+    """With epoch and lease, as the list of shards says it; also without a keeper, which the list needs."""
+    nobody = [(number, "", "", 0, "none") for number in (1, 2)]
+    async with keyspace(cassandra_server_url, 2) as url:
+        async with _kept(url):
+            told = await asyncio.to_thread(keyspace_status, url)
+            assert (str(VERSION), str(VERSION), True) == told[:3]
+            listed = await list_shards([url])
+            process = f"process {os.getpid()} on {socket.gethostname()}"
+            assert [(number, listed[0]["address"], process, 1, "valid") for number in (1, 2)] == _held(told.shards)
+            assert _held(told.shards) == _held(listed)
+        told = await asyncio.to_thread(keyspace_status, url)
+        assert [(*row[:3], 1, "none") for row in nobody] == _held(told.shards)
+        found = [each async for each in cassandra_findings(url) if each.name == "keepers"]
+        assert [
+            ("error", f"shard {number}: no keeper owns shard {number}: start `tickwise keeper`") for number in (1, 2)
+        ] == [(each.level, each.detail) for each in found]
+        with pytest.raises(StoreUnavailable, match="`tickwise db status` needs no keeper"):
+            await list_shards([url])
+
+
+async def test_one_shard_is_told_as_several_are(cassandra_server_url: str) -> None:
+    """Its number is 0, it holds every namespace, and it cannot be drained."""
+    async with keyspace(cassandra_server_url) as url:
+        assert [(0, "", "", 0, "none")] == _held((await asyncio.to_thread(keyspace_status, url)).shards)
+        async with _kept(url):
+            (row,) = await list_shards([url])
+            assert (0, "open", 1) == (row["shard"], row["state"], row["namespaces"])
+            assert _held([row]) == _held((await asyncio.to_thread(keyspace_status, url)).shards)
+            with pytest.raises(NotFound, match="the keyspace has one, which takes all namespaces"):
+                await set_state([url], 1, ShardState.DRAINING)
+
+
+async def test_a_keyspace_that_is_not_made_has_no_shards_to_tell_of(cassandra_server_url: str) -> None:
+    """Its status says that it is missing."""
+    told = await asyncio.to_thread(keyspace_status, f"{cassandra_server_url}/nothing_{next_shard()}")
+    assert ("none", str(VERSION), False, []) == told
+
+
+async def test_a_job_does_not_go_to_another_shard(url: str) -> None:
+    """The refusal says what can be done in a keyspace, where no namespace moves."""
+    store = await _store(url)
+    try:
+        for name in TEAMS:
+            await store.namespaces.add(NewNamespace(name=name, display_name=name, created_by="ada"))
+        apart = next(name for name in TEAMS if rendezvous(name, shard_numbers(SHARDS)) != 1)
+        job = Factory(await store.now()).job()
+        await store.jobs.add([job])
+        move = JobTransfer(namespace=DEFAULT_NAMESPACE, job_id=job.job_id, to=apart, expected_version=1)
+        with pytest.raises(Conflict, match="create the job anew in") as refused:
+            await store.jobs.move(move)
+        assert ("other_database", False) == (refused.value.code, "shards move" in refused.value.detail)
+    finally:
+        await store.close()
+
+
+async def test_what_a_command_writes_is_json_alone(url: str) -> None:
+    """No line of a log stands before it, and the three commands agree."""
+
+    async def said(*words: str) -> Any:
+        command = [sys.executable, "-m", "tickwise", *words, "--json", "--database", url]
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+        answer, complaint = await process.communicate()
+        assert b"" == complaint, complaint.decode()
+        return json.loads(answer)
+
+    status = await said("db", "status")
+    assert _held(status["shards"]) == _held((await said("shards", "list"))["shards"])
+    lines = [each["detail"] for each in await said("doctor") if each["name"] == "keepers"]
+    assert lines == [f"shard {each['shard']} is served at {each['address']}, epoch 1" for each in status["shards"]]
 
 
 async def _hear(_told: object) -> None:
@@ -137,3 +230,30 @@ async def test_the_number_of_shards_stays(cassandra_server_url: str) -> None:
     await upgrade(address, CLOCK)
     found = await status(address, CLOCK)
     assert (VERSION, 1, (0,)) == (found.version, found.shards, found.numbers)
+
+
+async def test_a_keyspace_of_version_3_gets_tables_for_blocks(cassandra_server_url: str, tmp_path: Path) -> None:
+    """Its checkpoint has all ended runs. They are there after the upgrade, and in blocks after the next checkpoint."""
+    clock, address = VirtualClock(), read_address(f"{cassandra_server_url}/three_{next_shard()}")
+    await upgrade(address, CLOCK)
+    async with linked(address, answer_seconds=20.0) as link:
+        for table in ("history_block", "history_draft"):
+            await link.run(f"DROP TABLE {address.keyspace}.{table}")
+        await link.ask("meta_write", "version", "3")
+        before = KeeperStore(CassandraLog(link, 0), clock)
+        await before.open()
+        runs = await end_runs(before, 2 * BLOCK_RUNS)
+        await before.keep_checkpoint()
+        await before.close()
+    with pytest.raises(StoreUnavailable, match="has version 3, and this program needs"):
+        await opened_keyspace(address, CLOCK)
+    await upgrade(address, CLOCK)
+    link, _ = await opened_keyspace(address, CLOCK)
+    for blocks in (2, 2):
+        store = store_over(CassandraLog(link, 0), tmp_path, clock)
+        await store.open()
+        assert set(runs) == set(store.memory.state.ended)
+        await store.keep_checkpoint()
+        assert blocks == len(await store.log.blocks())
+        await store.close()
+    await link.close()

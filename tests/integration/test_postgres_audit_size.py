@@ -216,7 +216,8 @@ async def test_retention_of_many_seals_is_linear_and_keeps_no_writer_waiting(
     while left:
         async with owner.transaction():
             trimmed = await owner.fetchval("SELECT tickwise.audit_trim(7000)")
-            await asyncio.wait_for(store.audit.add([AuditEntry("busy", AuditAction.JOB_CHANGED, SOURCE, "job")]), 1.0)
+            # A writer that this transaction keeps waiting waits until its end: for ever.
+            await asyncio.wait_for(store.audit.add([AuditEntry("busy", AuditAction.JOB_CHANGED, SOURCE, "job")]), 60.0)
         assert trimmed == min(left, 7_000)
         left -= trimmed
         head = await owner.fetchrow("SELECT min(seq), max(seq) FROM tickwise.audit_seals WHERE namespace = 'busy'")

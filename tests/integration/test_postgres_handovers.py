@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import asyncpg
 import pytest
 
@@ -76,3 +78,29 @@ async def test_a_hand_over_among_thousands_reads_a_few_rows(database_url: str, h
     after = await session.fetchval(READ)
     await session.close()
     assert 0 < after - before <= MAX_READ, f"{after - before} rows were read"
+
+
+@pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.QUEUE_ALL, Overlap.QUEUE_ONE])
+async def test_a_start_that_does_not_begin_names_the_run_before_it(database_url: str, policy: Overlap) -> None:
+    """It locked that run to look at it, and claims pass over what is locked: who was just woken for that run found
+    nothing, and would look again only by itself."""
+    await upgrade(database_url)
+    store = PostgresStore(database_url, clock=SystemClock())
+    await store.open()
+    make = Factory(await store.now(), seed=f"locked {policy}")
+    number = await store.executors.join(executor("one", lease_seconds=3600.0))
+    job = make.recurring(make.now + 3600.0)
+    await store.jobs.add([job])
+    first, second = (make.run(job.job_id, make.now - ago, overlap=policy) for ago in (2.0, 1.0))
+    await store.runs.add("default", job.job_id, [first, second])
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
+    [later] = await store.attempts.claim(replace(request, runs=[second.run_id]))
+    told: list[Handover] = []
+    store.on_handover(told.append)
+    assert [second.run_id] == list(await store.attempts.start(number, [Began(later.run_id, later.token, later.now)]))
+    assert [[first.run_id]] == [[ready.run_id for ready in handover.claimable] for handover in told]
+    [earlier] = await store.attempts.claim(replace(request, runs=[first.run_id]))
+    told.clear()
+    assert [] == list(await store.attempts.start(number, [Began(earlier.run_id, earlier.token, earlier.now)]))
+    assert [] == told
+    await store.close()

@@ -47,7 +47,8 @@ HEADER = '# /// script\n# dependencies = ["tickle"]\n# ///\n'
 TELL = 'import json, os, sys\njson.dump({}, open(os.environ["TICKWISE_RESULT_FILE"], "w"))\n'
 TICKLE = HEADER + "import tickle\n" + TELL.format("[tickle.WORD, sys.prefix, os.environ['VIRTUAL_ENV']]")
 HANG = "open({file!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
-QUIET = EnvironmentDemand("default", "tickle")
+QUIET = EnvironmentDemand("default", "tickle", from_source=True)
+"""As of a script that is a plain process."""
 
 
 class Shop:
@@ -234,7 +235,7 @@ async def test_a_build_that_hangs_is_ended_with_all_its_processes(tmp_path: Path
     number = tmp_path / "number"
     add_source(links, "hanging", HANG.format(file=str(number)))
     async with opened(tmp_path, find_links=str(links), build_seconds=6.0) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", "hanging"), ignored)
+        found = await environments.acquire(EnvironmentDemand("default", "hanging", from_source=True), ignored)
     assert isinstance(found, EnvironmentFailure)
     assert (ENVIRONMENT_TIMEOUT, False) == (found.reason, found.is_permanent)
     assert gone(int(number.read_text()))
@@ -245,7 +246,7 @@ async def test_a_full_disk_is_told_and_tried_again(tmp_path: Path, links: Path) 
     """The words of the system are recognised in those of uv."""
     add_source(links, "large", "raise OSError(28, 'No space left on device')")
     async with opened(tmp_path, find_links=str(links)) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", "large"), ignored)
+        found = await environments.acquire(EnvironmentDemand("default", "large", from_source=True), ignored)
     assert isinstance(found, EnvironmentFailure)
     assert ENVIRONMENT_UNAVAILABLE == found.reason
     assert "no space is left on the disk" in found.detail
@@ -288,7 +289,7 @@ async def test_a_cancelled_attempt_does_not_wait_for_its_build(shop: Shop, tmp_p
 async def test_an_environment_is_built_ahead_of_any_run(shop: Shop) -> None:
     """At low priority; the first run finds it. A declaration that the executor's own Python fulfils builds nothing."""
     add_source(shop.links, "polite", f"open({str(shop.root / 'nice')!r}, 'w').write(str(os.nice(0)))")
-    assert await shop.runner.warm(EnvironmentDemand("default", "polite")) is None
+    assert await shop.runner.warm(EnvironmentDemand("default", "polite", from_source=True)) is None
     assert str(os.nice(0) + 10) == (shop.root / "nice").read_text()
     assert await shop.runner.warm(EnvironmentDemand("default", python=">=3.9")) is None
     assert ["polite"] == [each.facts.declared for each in shop.folder.stored()]
@@ -298,7 +299,7 @@ async def test_an_environment_is_built_ahead_of_any_run(shop: Shop) -> None:
 
 async def test_what_cannot_be_built_ahead_is_told(shop: Shop) -> None:
     """And the first run fails with it at once, without another build."""
-    failure = await shop.runner.warm(EnvironmentDemand("default", "tickle>=2"))
+    failure = await shop.runner.warm(EnvironmentDemand("default", "tickle>=2", from_source=True))
     assert failure is not None
     assert ENVIRONMENT_INVALID == failure.reason
     ending, log = await shop.run({"source": "pass", "requirements": "tickle>=2"})
@@ -335,7 +336,7 @@ async def test_a_build_that_fills_the_disk_is_ended(tmp_path: Path, links: Path)
     """With a reason that names the setting; nothing of it stays."""
     add_source(links, "large", "open('filling', 'wb').write(bytes(8 << 20))\ntime.sleep(600)")
     async with opened(tmp_path, find_links=str(links), build_bytes=4 << 20) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", "large"), ignored)
+        found = await environments.acquire(EnvironmentDemand("default", "large", from_source=True), ignored)
         assert isinstance(found, EnvironmentFailure)
         assert (ENVIRONMENT_INVALID, True) == (found.reason, found.is_permanent)
         assert "TICKWISE_ENVIRONMENT_BUILD_BYTES" in found.detail
@@ -347,7 +348,7 @@ async def test_a_build_that_takes_too_much_memory_is_ended(tmp_path: Path, links
     number = tmp_path / "number"
     add_source(links, "greedy", f"kept = b'x' * (300 << 20)\n{HANG.format(file=str(number))}")
     async with opened(tmp_path, find_links=str(links), build_memory_bytes=256 << 20) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", "greedy"), ignored)
+        found = await environments.acquire(EnvironmentDemand("default", "greedy", from_source=True), ignored)
         assert isinstance(found, EnvironmentFailure)
         assert (ENVIRONMENT_INVALID, True) == (found.reason, found.is_permanent)
         assert "TICKWISE_ENVIRONMENT_BUILD_MEMORY_BYTES" in found.detail

@@ -13,6 +13,7 @@ LOG: Final = "tests/conformance/test_cassandra_log.py::TestEffectLog::"
 LOOKS: Final = "tests/unit/adapters/test_cassandra_looks.py::"
 KEEPER: Final = "src/tickwise/adapters/store/keeper/"
 STORES: Final = "tests/unit/adapters/keeper/test_keeper_store.py::"
+BLOCKS: Final = "tests/unit/adapters/keeper/test_blocks.py::"
 
 SHARD_LOGS: Final = (
     Mutant(
@@ -122,6 +123,34 @@ SHARD_LOGS: Final = (
         "pause = RENEW_SECONDS",
         "pause = 0.0",
         (STORES + "test_a_lease_that_cannot_be_renewed_is_tried_with_pauses",),
+    ),
+    Mutant(
+        "a block that a checkpoint names is not deleted",
+        KEEPER + "history.py",
+        "self._stored - self._named",
+        "self._stored",
+        (BLOCKS + "test_runs_that_go_stay_gone",),
+    ),
+    Mutant(
+        "an owner that lost the log deletes no block of its successor",
+        KEEPER + "history.py",
+        " if each.epoch <= self._epoch",
+        "",
+        (BLOCKS + "test_a_block_of_a_later_owner_is_not_deleted",),
+    ),
+    Mutant(
+        "a run that went from a block does not come back",
+        KEEPER + "blocks.py",
+        "None if named.is_gone(place) else run",
+        "run",
+        (BLOCKS + "test_runs_that_go_stay_gone",),
+    ),
+    Mutant(
+        "a release without blocks refuses a checkpoint that names some",
+        KEEPER + "images.py",
+        "WITH_BLOCKS if with_blocks else VERSION",
+        "VERSION",
+        (BLOCKS + "test_a_release_without_blocks_refuses_a_checkpoint_that_names_some",),
     ),
     Mutant(
         "a state that was thrown away leaves memory",

@@ -300,13 +300,13 @@ async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.Monkey
 @probe(3, stopped_by="problems from the health port, too")
 async def test_the_health_port_has_the_same_limits() -> None:
     """Headers beyond the limit, a half-open request, and a path that is not there, at `--health-port`."""
-    async with health(SHORT) as served:
+    async with health(SHORT) as served, await served.open() as wire:
+        wire.send(HALF)
+        await refused(wire, 408, "request_timeout")
+    async with health(ConnectionLimits()) as served:
         async with await served.open() as wire:
             wire.send(head_of((64 << 10) + 1))
             await refused(wire, 431, "headers_too_large")
-        async with await served.open() as wire:
-            wire.send(HALF)
-            await refused(wire, 408, "request_timeout")
         async with await served.open() as wire:
             wire.send(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" + b"POST /livez HTTP/1.1\r\nHost: x\r\n\r\n")
             assert "route_unknown" == (await wire.answer()).json["code"]

@@ -55,6 +55,24 @@ async def test_a_session_is_planted_before_the_sign_in(rig: Rig) -> None:
         assert (303, True) == (answer.status_code, answer.headers["location"].startswith("/login"))
 
 
+@probe(10, stopped_by="a link opens no session for a page of another server")
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_link_of_another_is_opened_in_the_browser_of_a_victim(rig: Rig, site: str) -> None:
+    """A page of another server leads the browser of an administrator to the attacker's own link: what they type then
+    would be in the attacker's account.
+
+    The link is not used up, and works where it is opened by itself.
+    """
+    victim = await rig.signed_in("Root", ("admin", "*"))
+    before = victim.cookie
+    link = str((await ask(rig.here, ADMIN_KEY, "POST", "/auth/links")).json()["link"])
+    answer = await victim.get(link, **{"Sec-Fetch-Site": site})
+    assert (403, False) == (answer.status_code, "set-cookie" in answer.headers)
+    assert "tickwise open" in answer.text
+    assert (before, 200) == (victim.cookie, (await victim.get("/jobs")).status_code)
+    assert 303 == (await rig.browser().get(link, **{"Sec-Fetch-Site": "none"})).status_code
+
+
 @probe(10, stopped_by="an address that is not of these pages leads to the first one")
 @pytest.mark.parametrize("back", ELSEWHERE)
 async def test_a_sign_in_is_to_lead_elsewhere(rig: Rig, back: str) -> None:

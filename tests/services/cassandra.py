@@ -55,10 +55,11 @@ class Cassandra(Server):
         """`settings`: values for the names between @ signs in `cassandra.yaml`. `jvm`: its options."""
         super().__init__(folder, port=port)
         self.host = host
+        """May be another one at the next start, as in a container."""
         self.storage_port = storage_port or free_port()
         self.archives = False
         """Set before the start: it leaves a class data archive at its orderly end, if there is none."""
-        self._seeds = [*seeds] or [host]
+        self._seeds = [*seeds]
         self._token = token
         self._settings = settings or {}
         self._jvm = jvm
@@ -112,7 +113,7 @@ class Cassandra(Server):
         values = {
             "TOKEN": str(self._token), "HOST": self.host, "DATA": str(data), "CQL_PORT": str(self.port),
             "STORAGE_PORT": str(self.storage_port), "PAXOS": "v2", "COMMITLOG_SYNC": "batch", "TIMEOUT": "2s",
-            "SEEDS": ",".join(f"{seed}:{self.storage_port}" for seed in self._seeds),
+            "SEEDS": ",".join(f"{seed}:{self.storage_port}" for seed in self._seeds or [self.host]),
             "AUTHENTICATOR": "AllowAllAuthenticator", "ENCRYPTION": "", "COMMITLOG_PERIOD": "", **self._settings,
         }  # fmt: skip
         text = (CONF / "cassandra.yaml").read_text()

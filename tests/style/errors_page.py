@@ -41,7 +41,7 @@ with `idempotency_key_in_flight` (wait) and **412** (read again, then decide). *
 
 # What a code says that is narrower than its class.
 MEANINGS = {
-    "access_denied": "The person denied the request of this terminal. Begin anew, if they want to.",
+    "access_denied": "The person denied the request of this terminal. Start the sign-in again if that was a mistake.",
     "announcements_exhausted": "The status page has 100 announcements; remove some that are over.",
     "authorization_pending": "Nobody has approved the request of this terminal yet. Ask again after the interval.",
     "backfill_too_large": "The range holds more occurrences than one request runs; `detail` says how many.",
@@ -56,12 +56,12 @@ MEANINGS = {
     "calendar_too_much": "It takes too long to find out when the calendar or window ends: many recurring lines follow "
     "on each other. Write weekly hours, or merge lines that meet.",
     "calendar_unknown": "There is no calendar of this name in the namespace; create it first.",
-    "changed_since": "Of an operation: the job was changed after the operation was asked for, so it was left alone. "
-    "Ask again to have it done.",
-    "expired_token": "Nobody approved the request of this terminal in ten minutes. Begin anew.",
+    "changed_since": "Of an operation: the job was changed after the operation was requested, so it was left alone. "
+    "Start another operation for it.",
+    "expired_token": "Nobody approved the request of this terminal within ten minutes. Start the sign-in again.",
     "field_repeated": "A member of an object is written twice; `pointer` names it. Readers of JSON disagree about "
     "which one counts, so neither is taken.",
-    "field_unknown": "There is no such field, or this version does not carry it out yet; the nearest right name is in "
+    "field_unknown": "There is no such field, or this version does not support it yet; the nearest valid name is in "
     "`detail`.",
     "idempotency_key_in_flight": "A request with this Idempotency-Key is still under way. Wait, then send it again.",
     "isolation_below_minimum": "The namespace demands a sandbox of `python` and `shell` tasks (`min_isolation`), and "
@@ -80,10 +80,12 @@ MEANINGS = {
     "key_rotated": "Another request rotated the key at the same time. Use its answer, or look again and repeat.",
     "key_rotating": "The earlier secret of the key still works. Wait for the end of the overlap, or send "
     "`overlap_seconds` 0.",
-    "one_namespace": "The namespaces are in several databases, whose percentiles have no common one: ask for one "
+    "one_namespace": "The namespaces are in several databases, and their percentiles cannot be combined: ask for one "
     "namespace at a time.",
-    "other_database": "The other namespace is in another database. Move one of the two namespaces first.",
-    "keys_exhausted": "The namespace has 1,000 keys that are good. Revoke those that are no longer used.",
+    "other_database": "The other namespace is in another database, or in another shard of a keyspace of Cassandra. "
+    "Move one of the two namespaces first; in a keyspace, where they stay, create the job again there, then cancel it "
+    "here.",
+    "keys_exhausted": "The namespace has 1,000 valid keys. Revoke those that are no longer used.",
     "lanes_exhausted": "The namespace has used up its combinations of queue, priority and required labels (1,000, or "
     "its quota `lanes`), or all have (10,000) and it has its 16. Use one of those, or the default queue without "
     "labels; unused ones are freed in time.",
@@ -98,7 +100,8 @@ MEANINGS = {
     "name_taken": "Another notification rule of the namespace has this name. Choose another.",
     "version_changed": "The notification rule was changed since that version. Read it again, then decide.",
     "slow_down": "This terminal asked too early. From now on it waits 5 s longer between two requests.",
-    "stops_exhausted": "The namespace has 100 stops that are in force or to come. Lift one, or stop more with one.",
+    "stops_exhausted": "The namespace has 100 stops that are in force or planned. Lift one, or give one stop a wider "
+    "scope.",
     "slug_taken": "Another status page of the installation has this address; choose another slug.",
     "status_pages_exhausted": "The namespace has 20 status pages; remove one.",
     "secrets_exhausted": "The namespace has 1,000 secrets; remove some that no task names.",
@@ -115,44 +118,44 @@ MEANINGS = {
     "`requirements` or `lock`; `detail` gives the line.",
     "script_too_large": "The script is longer than a job may hold (`source_limit_bytes`). Store it as a task, and "
     "name that.",
-    "secret_masked": "`***` stands for a secret that is stored and not shown; here is none to put back, because "
+    "secret_masked": "`***` stands for a stored secret that is not shown, and there is none to keep here: "
     "nothing is stored yet, or the address is another one. Send the secret itself.",
     "secret_provider_unknown": "A reference names a provider of secrets (`secret:PROVIDER:NAME`) that is not set up; "
     "`detail` names those that are.",
-    "sequence_cycle": "The job would start itself, over the jobs that `then` and `on_failure` name; `detail` shows the "
-    "circle.",
+    "sequence_cycle": "The job would start itself through the jobs that `then` and `on_failure` name; `detail` shows "
+    "the cycle.",
     "sequence_too_long": "More than 100 jobs would follow one after the other, or more than 1,000 in all.",
     "channel_unknown": "A job or a notification rule names a channel that is not in the namespace.",
-    "event_unknown": "A notification rule names an event that there is not; the answer says which one is alike.",
+    "event_unknown": "A notification rule names an event that does not exist; `detail` suggests one.",
     "job_unknown": "A notification rule names a job that is not in the namespace.",
     "channel_closed": "The secrets of a channel are sealed under a key that is not set, or were changed. Set that key "
     "again behind the others, or remove the channel and make it again.",
     "no_secret": "Only webhooks are signed: a channel of another kind has no signing secret.",
-    "notice_not_dead": "Only a notice that could not be delivered, and whose channel is there, can be sent again.",
-    "successor_unknown": "`then` or `on_failure` names a job that is not there, or that is cancelled.",
+    "notice_not_dead": "Only a notice that could not be delivered, and whose channel still exists, can be sent again.",
+    "successor_unknown": "`then` or `on_failure` names a job that does not exist or is cancelled.",
     "task_missing": "The job has no task, and no active executor offers a function of its name. Send a `task`.",
     "task_unknown": "There is no stored task with this id and version.",
     "timezone_unknown": "No IANA time zone has this name; near ones are in `detail`.",
     "identity_issuer_missing": "Identity tokens need the public address of this installation as their issuer: set "
     "`identity_issuer` or `public_url` ([access without keys](../how-to/cloud-access-without-keys.md)).",
-    "identity_taken": "The identity at the provider belongs to another user. Take it away there first.",
-    "last_administrator": "The installation would have no administrator any more. Make another one first.",
+    "identity_taken": "The identity at the provider belongs to another user. Unlink it there first.",
+    "last_administrator": "The installation would have no administrator left. Make another one first.",
     "namespace_closing": "The namespace is closing, or was removed, and takes nothing new. Open it again, or use "
     "another one.",
     "namespace_exists": "There is a namespace of this name with other settings. Change it, or take another name.",
-    "namespace_needed": "The namespace `default` is always there.",
+    "namespace_needed": "The namespace `default` cannot be removed.",
     "namespace_not_closing": "The namespace is not closing. Close it, then remove it.",
     "password_weak": "The password is too short, too long, common, or follows from the name. `detail` says which.",
     "password_wrong": "The present password is wrong.",
     "second_factor_code": "The first code of an app is wrong.",
     "second_factor_needed": "A role requires a second factor, and this is the last one.",
-    "factors_exhausted": "The person has as many second factors as one may have.",
+    "factors_exhausted": "The person has the most second factors that are allowed. Remove one first.",
     "passkey_known": "The passkey is registered already.",
     "passkey_refused": "The browser's answer is not the passkey that was asked for.",
     "enrolment_over": "The sign-in that was to enrol a second factor has ended.",
     "quota_bytes": "Definitions and stored tasks of the namespace would have more bytes than its quota `bytes`.",
     "quota_jobs": "The namespace has as many active jobs as its quota `jobs` allows. Cancel some first.",
-    "quota_runs": "The namespace has used up its quota `runs_per_day`; the next day of UTC has room again.",
+    "quota_runs": "The namespace has used up its quota `runs_per_day`; it starts again with the next day of UTC.",
     "role_in_use": "People have this role. Give them another one first.",
     "namespace_removing": "The namespace is being removed, which cannot be undone. Its name is free once that is over.",
     "references_missing": "The job names a task, a calendar or a successor that the other namespace does not have.",
@@ -161,7 +164,7 @@ MEANINGS = {
 }
 # What the command line says without having asked a server.
 LOCAL = {
-    "bug": "An error that was not foreseen, in the command line itself. Please report it.",
+    "bug": "An unexpected error in the command line itself. Please report it.",
     "unreachable": "No server answers at the address.",
     "usage": "The command line cannot be understood.",
 }
@@ -175,8 +178,8 @@ COMPUTED = {
     ),
 }
 INTERNAL = (
-    "An error that was not foreseen. Its log lines bear the `request_id`, or the `operation_id` of a request that had "
-    "been accepted. Please report it."
+    "An unexpected error. Its log lines have the `request_id`, or the `operation_id` of an accepted request. "
+    "Please report it."
 )
 
 

@@ -13,8 +13,8 @@ HEAD = """\
 <!-- Written from the calls of the loggers in src/ by `python -m tests.style.events_page`; a test compares the two. -->
 
 One line an event: for people on a terminal, as one JSON object a line elsewhere (`log_format`). Each line has `event`
-(a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request bear its
-`request_id`, as its answer does. Lines of a request or a run that is part of a trace bear its `trace_id`; others have
+(a name below), `level`, `logger`, `timestamp` (UTC) and the fields listed here; lines that belong to a request have its
+`request_id`, as its answer does. Lines of a request or a run that is part of a trace have its `trace_id`; others have
 no such field (`docs/how-to/tracing.md`). `exception` means level error with a traceback, without the values of
 variables, because some of them are passwords and payloads.
 
@@ -38,17 +38,18 @@ MEANINGS = {
     "(`docs/how-to/secrets.md`).",
     "heartbeat_came_through": "The receiver of `heartbeat_url` answers again, after so many pings that were `lost`.",
     "heartbeat_lost": "A ping to the receiver of `heartbeat_url` or `heartbeat_fail_url` did not come through. It is "
-    "tried again each quarter of `heartbeat_url_seconds`, and told of once.",
-    "heartbeat_resumed": "All is well again, and the receiver of `heartbeat_url` is told so.",
-    "heartbeat_withheld": "All is not well, so the receiver of `heartbeat_url` is not told that it is: `detail` says "
+    "tried again each quarter of `heartbeat_url_seconds`, and logged once.",
+    "heartbeat_resumed": "All is well again, and the pings to `heartbeat_url` go on.",
+    "heartbeat_withheld": "Something is wrong, so no ping is sent to `heartbeat_url`: `detail` says "
     "why. See `docs/how-to/runbooks.md`.",
-    "identities_unlinked": "An administrator took a person's identities at the provider away.",
-    "identity_linked": "An administrator tied a person to an identity at the provider, who signs in by it from now on.",
+    "identities_unlinked": "An administrator removed a person's identities at the provider.",
+    "identity_linked": "An administrator linked a person to an identity at the provider, by which the person signs in "
+    "from now on.",
     "log_file_unwritten": "Lines cannot be written to the log file of this process (a full disk, a removed folder). "
     "They are on the console alone until `log_file_written_again`; `tickwise_log_lines_lost_total` counts them.",
     "log_file_written_again": "The log file is written again; `lost` lines are not in it.",
     "oidc_keys_rotated": "The provider publishes other keys than before. That is usual.",
-    "oidc_provider_away": "The provider that signs people in gave no answer, or none that can be used. Told once, "
+    "oidc_provider_away": "The provider that signs people in gave no answer, or none that can be used. Logged once "
     "until it is back.",
     "oidc_provider_back": "The provider answers again.",
     "oidc_role_unknown": "`oidc_roles` gives a role or names a namespace that is not there, so it gives nothing; "
@@ -56,13 +57,13 @@ MEANINGS = {
     "provider_sign_in_refused": "A sign-in by the provider was refused; the sign-in page shows the same reason.",
     "proxy_sign_in_refused": "Headers of a proxy signed nobody in; the sign-in page shows the same reason. At an "
     "address that is not in `proxy_sign_in_from`, the proxy has moved, or somebody tries.",
-    "provider_signed_out": "The provider told a logout: so many sessions ended here.",
+    "provider_signed_out": "The provider reported a logout, which ended so many `sessions` here.",
     "spans_unsent": "The collector of traces is away, or refuses spans. They are dropped and counted "
     "(`tickwise_spans_dropped_total`) until `spans_sent_again`; no request and no run waits for it.",
     "traces_unavailable": "A variable of OpenTelemetry names a collector, and its libraries are not installed: this "
     "process records no traces.",
     "spans_sent_again": "The collector of traces takes spans again.",
-    "spans_unsendable": "Spans could not be made ready to be sent, for a reason that was not foreseen. Please report "
+    "spans_unsendable": "Spans could not be prepared for sending, for an unexpected reason. Please report "
     "it, with the trace.",
     "quotas_set": "An administrator of the installation set the quotas of a namespace; `quotas` has all of them.",
     "audit_anchor_failed": "The heads of the audit log's chains could not be appended to `audit_anchor_file`. They are "
@@ -71,22 +72,22 @@ MEANINGS = {
     "where those who can write the database cannot write.",
     "audit_not_written": "Refusals could not be written to the audit log, because the store was away; they are tried "
     "again.",
-    "live_events_failed": "The reader of live events met an error that nobody expected, a bug; it reads on after a "
+    "live_events_failed": "The reader of live events met an unexpected error, a bug; it reads on after a "
     "second, and its streams miss nothing.",
-    "live_permits_failed": "The permissions of an open stream could not be looked up again, for a reason that nobody "
-    "expected, a bug; the next look is a second later.",
+    "live_permits_failed": "The permissions of an open stream could not be looked up again, because of a bug; "
+    "the next look is a second later.",
     "live_events_gap": "The feed did not reach back to where this process had read, because it or the store stood "
     "still for more than five minutes, or the store was set back. Each open stream was told (`gap`).",
     "objective_burning": "Late starts use up the error budget of an objective too fast; `objective_id` is its id, or "
-    "that of the job that has it. Told once a minute by each scheduler while it is so.",
+    "that of the job that has it. Logged once a minute by each scheduler while it lasts.",
     "run_as_not_offered": "These `users` of `run_as_users` are no users that tasks can run as here: `detail` says why "
     "(no account, or this executor is not root's). Their runs wait for another executor.",
     "rules_left_out": "More notification rules of the namespace concern one event than are asked (`asked`); the others "
-    "are left out, the newest first. Told once a minute for each "
+    "are left out, the newest first. Logged once a minute for each "
     "namespace: put several rules into one, or give labels.",
     "absence_noticed": "The store could not be reached (`store_away`), or no scheduler was at work "
     "(`scheduler_away`), for so many seconds from `begin` on. It is on record, too.",
-    "action_links_off": "The key that this scheduler has was retired in the store, so notices have no links that act. "
+    "action_links_off": "The key of this scheduler was retired in the store, so notices have no action links. "
     "Give it the key that the processes that serve `auth` sign with (`token_key_file`).",
     "attempt_stale": "The store refused the start of an attempt, because another executor holds the run by now. The "
     "attempt is killed and reports nothing.",
@@ -98,23 +99,29 @@ MEANINGS = {
     "message that fails alone is parked. Please report it.",
     "batch_refused": "Submits of one statement could not be stored together. Each is tried alone, so that one bad "
     "job does not refuse the others.",
-    "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` is another one than before: the former key is revoked.",
+    "bootstrap_key_replaced": "`TICKWISE_BOOTSTRAP_KEY` has changed: the former key is revoked.",
     "bootstrap_key_revoked": "The key in `TICKWISE_BOOTSTRAP_KEY` was revoked, or replaced by another one. Requests "
     "with it are refused. Set a new one: `openssl rand -hex 32`.",
-    "broker_away": "The broker could not be reached at the start. Work goes on without it, and it is looked for.",
-    "broker_back": "The broker, which was away at the start, is there.",
-    "broker_unopened": "The broker could not be opened for a reason that was not foreseen; the process works without "
+    "cassandra_found_again": "No node of Cassandra could be reached at the known addresses; the names of database_url "
+    "led to these nodes, and work goes on with them.",
+    "cassandra_not_found": "No node of Cassandra can be reached, neither at the known addresses nor by the names of "
+    "database_url. It is tried again every five seconds.",
+    "broker_away": "The broker could not be reached at the start. Work goes on without it, and the process keeps "
+    "trying.",
+    "broker_back": "The broker, which was away at the start, is connected.",
+    "broker_unopened": "The broker could not be opened for an unexpected reason; the process works without "
     "it and tries again. Report it, with the trace.",
-    "broker_refused": "The broker is there, and is not for us: it serves another cluster, or its topics do not fit. "
+    "broker_refused": "The broker cannot be used: it serves another cluster, or its topics do not fit. "
     "The process ends.",
     "broker_unavailable": "A loop of a role needed the broker, which could not be reached or did not confirm. It tries "
     "again, and says `loop_recovered` when it goes on.",
-    "calendar_gone": "A job names a calendar that is not there. Jobs that name it wait; make it again, or change them.",
+    "calendar_gone": "A job names a calendar that does not exist. Jobs that name it wait; create it again, or change "
+    "them.",
     "calendar_unreadable": "A calendar cannot be read by this version. Jobs that name it wait until it can.",
     "certificate_ends": "The certificate of the ports (`file`, for `name`) ends in so many `days`, and should have "
     "been renewed by now. Logged once a day. Renew it: its files are read again by themselves.",
-    "certificate_expiry_unnoted": "The store did not take that the certificate ends soon (`error`), so rules do not "
-    "know of it yet. It is tried again with the next look.",
+    "certificate_expiry_unnoted": "The store did not accept the notice that the certificate ends soon (`error`), so "
+    "rules do not know of it yet. It is tried again with the next look.",
     "certificate_replaced": "The files of the certificate have changed, and new connections get the new one, which "
     "ends at `ends_at` (Unix seconds).",
     "certificate_unusable": "The files of the certificate have changed and cannot be served (`reason`); the one before "
@@ -123,20 +130,22 @@ MEANINGS = {
     "store, or sent again.",
     "checkpoint_not_kept": "The store could not write a checkpoint. Nothing is lost: the log has it, and grows until "
     "the next one.",
+    "claim_came_late": "A shard gave runs after the executor had gone on, so that they went back. Its next claim is "
+    "waited for longer. Look at that database: its answers take more than half a second.",
     "claim_left": "A shard answered a claim after the executor had gone on, and what it gave could not be given "
     "back. The runs are free when the shard ends the executor's lease there, or sooner.",
-    "shard_joined_again": "The executor takes part in a shard again that it had lost, under its number.",
-    "shard_lease_over": "The executor stopped the tasks of a shard in which it has no lease any more; those of the "
+    "shard_joined_again": "The executor rejoined a shard that it had lost, under its number.",
+    "shard_lease_over": "The executor stopped the tasks of a shard in which it no longer has a lease; those of the "
     "others go on. Look at that database.",
     "shard_lost": "A shard did not renew the executor's lease for half of it, or had expired the executor (`expired`). "
     "Its runs are stopped here.",
-    "shard_not_ours": "A database that could be reached at last is none of this installation, or is named twice. It is "
+    "shard_not_ours": "A database that became reachable does not belong to this installation, or is named twice. It is "
     "left out: correct TICKWISE_DATABASE_URL.",
-    "clear_text": "The API can be reached from other machines without TLS: keys and passwords can be read on their "
-    "way. `advice` says what to set.",
+    "clear_text": "The API can be reached from other machines without TLS: keys and passwords can be read in "
+    "transit. `advice` says what to set.",
     "claim_given_back": "The answer to a claim was lost, or the database carried the claim out after its executor had "
     "abandoned it. The claimed runs (`count`) went back unstarted.",
-    "connection_failed": "A connection could not be read for a reason that was not foreseen; its request is answered "
+    "connection_failed": "A connection could not be read for an unexpected reason; its request is answered "
     "with 400. Report it, with the trace.",
     "connections_refused": "Connections refused in the last second, before any route was found: each of `codes` "
     "(error codes; `answer_unread`: cut off because the client read nothing of its answer; `tls_handshake_failed`) and "
@@ -154,8 +163,9 @@ MEANINGS = {
     "reach the data folder: its files lie in `cluster` instead. Back up that folder.",
     "embedded_postgres_password_set_anew": "The password file was missing or wrong, so a new password was set.",
     "embedded_postgres_ready": "The embedded PostgreSQL takes connections.",
-    "embedded_postgres_remains_killed": "Processes of a PostgreSQL that is no more held its memory; they were ended.",
-    "embedded_postgres_still_starting": "It takes its time, perhaps to recover after a crash. `said` is its last line.",
+    "embedded_postgres_remains_killed": "Processes left by a dead PostgreSQL held its memory; they were ended.",
+    "embedded_postgres_still_starting": "It starts slowly, perhaps because it recovers from a crash. `said` is its "
+    "last line.",
     "embedded_postgres_stops_slowly": "It did not end in time after `signal`; a harder one follows.",
     "executor_expired": "This executor was silent for longer than its lease. Its runs go on elsewhere; it kills "
     "its running tasks, reports nothing of them, and joins again under a new number.",
@@ -164,12 +174,14 @@ MEANINGS = {
     "environment_built": "An executor built the environment of a script.",
     "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
     "is retried if that can help.",
-    "environment_unreadable": "The folder of environments could not be read; the environment is built anew.",
+    "environment_unreadable": "The folder of environments could not be read; the environment is built again.",
     "environments_not_declared": "The store was away when the environments of `count` stored jobs were to be noted. "
     "Their first runs build them, if no later job with the same declaration is stored before.",
     "environments_removed": "Environments that were used least recently were removed: the limits of the settings.",
-    "executor_joined": "An executor is there and claims runs.",
-    "first_key_unmade": "There is no key yet, none can be shown, and `file` cannot be written. No key is accepted: "
+    "executor_joined": "An executor joined and claims runs.",
+    "executor_waits_to_join": "An executor starts while the store is away, or did not learn what became of its first "
+    "call. It tries again for 30 s; then the process ends, and its supervisor starts it again.",
+    "first_key_unmade": "No key exists yet, none can be shown, and `file` cannot be written. No key is accepted: "
     "set `TICKWISE_BOOTSTRAP_KEY`.",
     "fires_refused": "The store refused the results of `count` schedules, because of one of them. They are recorded "
     "one by one, and that one is put off (`schedule_unrecordable`).",
@@ -233,10 +245,10 @@ MEANINGS = {
     "messages_parked": "Of so many messages (`count`) that could not be read or applied at once, only the first were "
     "logged one by one.",
     "not_ready": "`/readyz` of a role without an API answered 503; the line has the reason.",
-    "operation_failed": "A page of an operation over many things failed with an error that was not foreseen. It is "
+    "operation_failed": "A page of an operation over many things failed with an unexpected error. It is "
     "tried again. Please report it.",
     "operation_stopped": "An operation over many things cannot go on, because the person or the key that asked for it "
-    "may not do it any more. What was done stays; `problems` has the reason.",
+    "may no longer do it. What was done stays; `problems` has the reason.",
     "operation_overtaken": "Another scheduler has carried out the same page of an operation. Nothing was done or "
     "counted twice.",
     "outcome_impossible": "The store refused an outcome as impossible: a bug, please report it. The other outcomes "
@@ -252,11 +264,11 @@ MEANINGS = {
     "output_spool_full": "The disk of this executor may hold no more output that waits: further output is lost, and "
     "counted in the logs of its runs. Mend the bucket, or raise `output_spool_bytes`.",
     "output_adopted": "Output that an earlier executor left on this disk is delivered.",
-    "output_adoption_failed": "The folder of output that waits could not be looked through; it is tried again.",
+    "output_adoption_failed": "The folder of waiting output could not be read; it is tried again.",
     "output_left_on_disk": "The executor ended while output waited. The next executor on its data folder delivers it.",
     "page_cut": "As `answer_cut`, of a download from a page.",
     "answer_cut": "The store of outputs failed in the middle of a download. The connection was closed, so the client "
-    "sees that it has not all; it can go on by `Range`.",
+    "sees that it is incomplete; it can continue by `Range`.",
     "log_lost": "Another process has the log of the store, or its disk confirmed no write. This process ends. Start it "
     "again.",
     "log_not_compacted": "The parts of a log that has ended did not become one object. It reads the same.",
@@ -274,8 +286,9 @@ MEANINGS = {
     "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
     "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
     "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "
-    "they were not reachable. All rows are written anew; some of before may remain: make the tables anew.",
-    "tables_failed": "The projection of readable tables met an error of our own: report it. Commits go on without it, "
+    "they were not reachable. All rows are written again, and outdated ones may remain: rebuild the tables with "
+    "`tickwise db rebuild-tables`.",
+    "tables_failed": "The projection of readable tables met a bug: please report it. Commits go on without it, "
     "and it is tried again.",
     "tables_made_anew": "The readable tables are new ones. All rows are written again from checkpoint and log.",
     "tables_missing": "A readable table is not there. Commits go on without the tables; run `tickwise db upgrade`.",
@@ -285,19 +298,19 @@ MEANINGS = {
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",
     "receipt_not_kept": "A request with an Idempotency-Key was carried out, but its answer could not be kept: a "
-    "repeat is carried out anew.",
+    "repeat is carried out again.",
     "request": "A request was answered: by its `route` (the template of the path), in so many `seconds`, for the key "
     "`key_id`, asked from `address`, which is a proxy's if one is in front. Status 499: the client was gone. At most "
     "`log_requests_per_second` of them.",
     "requests_unlogged": "So many requests went well (`answered`), were refused or failed (`refused`) without a line "
     "of their own since the last such line, because there were more than `log_requests_per_second`.",
-    "request_failed": "A request met an error of our own and got a 500. Please report it, with the traceback.",
-    "request_put_off": "A request got 503 or 429, and the cause that the caller is not told.",
+    "request_failed": "A request met a bug and got a 500. Please report it, with the traceback.",
+    "request_put_off": "A request got 503 or 429; the line has the cause, which the caller is not told.",
     "request_refused": "A request that had been answered with 202 could not be applied: it is an operation that has "
     "failed, with the reason.",
     "requests_unsigned": "`requests_keys` is not set where requests go through the broker: a client that can write "
     "their topic can act as any key.",
-    "requests_untold": "Other processes could not be told of `count` requests that this one has taken in: until those "
+    "requests_untold": "Other processes could not be told of `count` requests that this one accepted: until those "
     "are applied, they may answer 404 for some of them.",
     "results_unapplied": "Results in the broker were not applied for a while, for example because no recorder runs. "
     "They are written to the store directly; a result written twice counts once.",
@@ -312,8 +325,7 @@ MEANINGS = {
     "script_moved": "A script that all namespaces shared was moved to the namespaces that stored it.",
     "search_replica_away": "The replica for searches could not be asked. Searches go to the database itself.",
     "search_replica_back": "Searches go to the replica again.",
-    "send_failed": "Requests could not be sent for a reason that was not foreseen. Their callers got a 500. Please "
-    "report it.",
+    "send_failed": "Requests could not be sent for an unexpected reason. Their callers got a 500. Please report it.",
     "sequence_cut": "The chain of runs is so long that it is probably a cycle. No further run is started. "
     "Look at `then` and `on_failure` of the job.",
     "sequence_ended": "The next job of a sequence is cancelled or gone, so nothing was started.",
@@ -324,10 +336,11 @@ MEANINGS = {
     "setting": "A setting is probably a mistake.",
     "start_unrecorded": "The start of runs that were once lost with an executor, or that may have to wait for an "
     "earlier run of their job or for a limit, could not be recorded. They do not begin before it is.",
-    "stop_overdue": "This process was told to end, and has not 10 s after its tasks had their time: where each of its "
-    "tasks and threads waits, the innermost place last. 50 s later it exits at once with status 1, as after `kill -9`.",
+    "stop_overdue": "This process was told to end, and is still running 10 s after its tasks had their time: where "
+    "each of its tasks and threads waits, the innermost place last. 50 s later it exits at once with status 1, as "
+    "after `kill -9`.",
     "stopping": "A signal asked this process to end. Running tasks are waited for.",
-    "store_away": "The store cannot be reached. It is asked again, ever more seldom, and nothing is lost. Logged "
+    "store_away": "The store cannot be reached. It is tried again at growing intervals, and nothing is lost. Logged "
     "once per outage and loop.",
     "store_set_back": "The store is in another `epoch` than `before`: a standby took over, or a backup was restored. "
     "It may have lost its last acknowledged writes, so this executor compares every run that it holds.",
@@ -341,7 +354,7 @@ MEANINGS = {
     "own, and the next one is tried after a minute.",
     "prepared_sandbox_lost": "A prepared sandbox ended or stood still. Its tasks have ended with it, and their outcome "
     "is unknown. The next tasks get another one.",
-    "answer_not_renewed": "What costs the store much could not be asked for anew. The next who asks is told why.",
+    "answer_not_renewed": "An expensive answer of the store could not be refreshed. The next caller gets the reason.",
     "prepared_sandbox_unmade": "A task could not start in a prepared sandbox. It has not begun there, and gets one of "
     "its own.",
     "task_parent_lost": "The process that starts ordinary tasks ended. Another one is started after a second. Tasks "
@@ -358,33 +371,33 @@ MEANINGS = {
     "next start makes a new one. Tasks that it had started go on; their exit status is lost, so their jobs' "
     "`on_unknown` decides.",
     "timer_unmoved": "A job's next time by the new zone data could not be computed. The old one stays.",
-    "timers_rezoned": "Next times that had been computed with other zone data were computed anew; `count` moved.",
+    "timers_rezoned": "Next times that had been computed with other zone data were computed again; `count` moved.",
     "up": "Everything runs.",
     "user_added_by_provider": "A person signed in by the provider for the first time and was added.",
     "user_roles_followed_provider": "A person's groups at the provider changed, and so did the roles; earlier "
     "sessions ended.",
     "window_unreadable": "A maintenance window cannot be read by this version, and closes nothing.",
     "zone_data_changed": "The machine has other zone data than before; times computed with the old data are computed "
-    "anew.",
+    "again.",
     "namespace_added": "A caller added a namespace.",
     "namespace_changed": "A caller changed the display name or the state of a namespace.",
     "namespace_removal_asked": "A caller asked for the removal of a namespace; schedulers carry it out.",
     "namespace_removal_failed": "A page of the removal of a namespace failed, and is tried again in 30 seconds.",
     "namespace_removed": "A namespace is gone, with all that it held.",
-    "refresh_token_reused": "A refresh token was shown a second time, so one of two has a stolen one. Its session is "
-    "ended; the person signs in again.",
+    "refresh_token_reused": "A refresh token was shown a second time, so one of the two clients stole it. Its session "
+    "is ended; the person signs in again.",
     "sign_in_failed": "A name or a password was wrong. `account` is the person's name, empty if there is no such "
     "person: a name that was typed may be a password. `address` is that of the client.",
     "signed_in": "A person signed in with a password.",
     "second_factor_enrolled": "A person enrolled an app with codes or a passkey.",
     "second_factor_not_opened": "The seed of an app cannot be decrypted: its key is not among those that are set. Its "
-    "codes work no more; recovery codes and passkeys do.",
+    "codes no longer work; recovery codes and passkeys do.",
     "second_factor_wrong": "A code, a recovery code or a passkey was wrong, or was used before, after the right "
     "password.",
     "second_factors_reset": "An administrator removed the second factors of a person.",
     "passkey_refused": "A passkey was shown that does not fit what was asked for; `reason` says in which way.",
     "passkey_not_made": "A browser's answer to a registration is no passkey as it was asked for.",
-    "passkey_counter_fell": "The counter of a passkey fell: there may be a copy of it. It works no more. Ask the "
+    "passkey_counter_fell": "The counter of a passkey fell: there may be a copy of it. It no longer works. Ask the "
     "person, and have them enrol another one.",
     "browser_signed_in": "A session of the pages began: a person signed in with a password, or a link was opened.",
     "page_failed": "A page failed by a fault of Tickwise: the visitor was told the id of the request, and no more.",

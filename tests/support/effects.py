@@ -174,7 +174,8 @@ async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
     contents, is_first = Contents(), True
     if tenure.checkpoint:
         async for part in log.checkpoint(tenure.checkpoint):
-            contents.read_part(part, is_first=is_first)
+            for named in contents.read_part(part, is_first=is_first):
+                contents.read_block(named, await log.block(named.name))
             is_first = False
     async for entry in log.entries(tenure.checkpoint):
         contents.read_entry(entry.position, entry.body)
@@ -183,16 +184,17 @@ async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
 
 class WatchedStore(KeeperStore):
     """A store over a log in a folder. After each call the state is rebuilt from the entries and compared with the live
-    one; `check_log` does so from the bytes on disk."""
+    one; `check_log` does so from the bytes on disk, and from those of a checkpoint that is kept then."""
 
     CHECKPOINT_CALLS = 7
-    """After so many calls a checkpoint is kept, once."""
+    """After so many calls a checkpoint is kept; the next one after twice as many, and so on."""
 
     def __init__(self, folder: Path, clock: Clock, *, make_ended: Callable[[], EndedRuns] = EndedRuns) -> None:
         self.folder = folder
         self.watched = True
         """False: no comparison any more, since the test damaged what no call can."""
         self._calls_made = self._left = 0
+        self._next_checkpoint = self.CHECKPOINT_CALLS
         self.watched_log = WatchedLog(folder, sync=lambda _file: None)
         super().__init__(self.watched_log, clock, make_ended=make_ended)
 
@@ -200,7 +202,8 @@ class WatchedStore(KeeperStore):
         before = self.position
         await super()._settled()
         self._calls_made += 1
-        if self._calls_made == self.CHECKPOINT_CALLS and not self._keeping.locked():
+        if self._calls_made >= self._next_checkpoint and not self._keeping.locked():
+            self._next_checkpoint *= 2
             await self.keep_checkpoint()
         if self.position == before:
             return  # a read; were it none after all, the next write would show it
@@ -215,11 +218,17 @@ class WatchedStore(KeeperStore):
         """Rebuild the state from the files, and compare."""
         if self.watched and self._tasks:
             await super()._settled()
-            async with self._keeping:  # a checkpoint that is under way takes the one before it away
-                names = [each.stem.split("-")[1] for each in self.folder.glob("checkpoint-*.tw")]
-                tenure = Tenure(0, max(map(int, names), default=0), self.position)
-                self._compare(await contents_of(self.log, tenure))
-                await self._compare_rows(tenure)
+            await self._check_files()
+            if self.memory.state.ended:
+                await self.keep_checkpoint()
+                await self._check_files()
+
+    async def _check_files(self) -> None:
+        async with self._keeping:  # a checkpoint that is under way takes the one before it away
+            names = [each.stem.split("-")[1] for each in self.folder.glob("checkpoint-*.tw")]
+            tenure = Tenure(0, max(map(int, names), default=0), self.position)
+            self._compare(await contents_of(self.log, tenure))
+            await self._compare_rows(tenure)
 
     async def _compare_rows(self, tenure: Tenure) -> None:
         """Compare the readable tables: written entry by entry, and made anew from checkpoint and entries."""

@@ -61,7 +61,9 @@ async def main() -> None:
     root, links, requirement = sys.argv[1:]
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     async with opened(Path(root), find_links=links) as environments:
-        found = await environments.acquire(EnvironmentDemand("default", requirement), lambda _content: None)
+        found = await environments.acquire(
+            EnvironmentDemand("default", requirement, from_source=True), lambda _content: None
+        )
         if isinstance(found, EnvironmentFailure):
             sys.exit(found.detail)
         print(found.program, flush=True)  # noqa: T201  # read by the test

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper import store as keeper
+from tickwise.adapters.store.keeper.block_places import BlockPlaces
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
@@ -22,6 +23,7 @@ from tickwise.testing.factories import Factory
 
 SUBMITTERS = 4
 ENDED_IN_MEMORY = 20
+BLOCK_RUNS = 30
 CHECKPOINT_BYTES = 100_000
 """Low, so that many kills fall into a checkpoint."""
 
@@ -63,7 +65,9 @@ async def work(store: KeeperStore) -> None:
 async def main(folder: Path) -> None:
     """Write until the end."""
     keeper.CHECKPOINT_BYTES = CHECKPOINT_BYTES  # type: ignore[misc]  # of this process
-    store = KeeperStore(FileLog(folder), SystemClock(), make_ended=lambda: SpilledRuns(folder, ENDED_IN_MEMORY))
+    store = KeeperStore(
+        FileLog(folder), SystemClock(), make_ended=lambda: SpilledRuns(folder, ENDED_IN_MEMORY, BlockPlaces(BLOCK_RUNS))
+    )
     await store.open()
     await asyncio.gather(*(submit(store, number) for number in range(SUBMITTERS)), work(store))
 

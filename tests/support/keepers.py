@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire.pinning import KeeperCertificate, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.sharded import ShardedStore
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.clock import Clock
@@ -97,9 +98,11 @@ async def served(folder: Path, clock: Clock) -> AsyncIterator[GatedServedStore]:
 
 
 @contextlib.asynccontextmanager
-async def served_by(log: EffectLog, clock: Clock) -> AsyncIterator[ServedStore]:
+async def served_by(
+    log: EffectLog, clock: Clock, make_ended: Callable[[], EndedRuns] = EndedRuns
+) -> AsyncIterator[ServedStore]:
     """A store over that log, served on loopback."""
-    store = KeeperStore(log, clock)
+    store = KeeperStore(log, clock, make_ended=make_ended)
     await store.open()
     server = KeeperServer(certificate(), KEY, CLOCK)
     endpoint = await server.start("127.0.0.1")

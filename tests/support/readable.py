@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from tickwise.adapters.store.keeper.blocks import names_in, pages_of_blocks
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
@@ -276,7 +277,10 @@ class ProjectedRows:
             is_first = True
             async for part in log.checkpoint(tenure.checkpoint):
                 if is_first:
-                    self._reader.entry(part)
+                    self._reader.head(part)
+                elif names := names_in(part):
+                    async for rows in pages_of_blocks(log, names):
+                        self._shadow.take_rows("ended", rows, tenure.checkpoint)
                 else:
                     found = self._reader.part(part)
                     if not isinstance(found, int) and found[0] is not None:

@@ -108,11 +108,15 @@ class S3Link:
             beyond.transport.abort()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers. A server that ends its connection, idle for 5 s, ends the client's: else the client's next request
+        on it would never be answered. Who stalls says nothing, not even that."""
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK):
                 self.carried += len(data)
                 writer.write(data)
                 await writer.drain()
+        if self.mode != "stall":
+            writer.close()
 
 
 def _length(head: bytes) -> int:

@@ -478,7 +478,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def create_recovery_codes(self, body: types.OwnPasswordBody) -> types.RecoveryCodesView:
-        """Make ten recovery codes, told this once. Those of before work no more. It asks for the present password.
+        """Make ten recovery codes, shown only once. Earlier ones stop working. It asks for the present password.
         Each code stands in for a second factor once."""
         answer: types.RecoveryCodesView = (await self.request("POST", "/auth/recovery-codes", body=body)).body
         return answer
@@ -494,7 +494,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def begin_second_factor(self, body: types.CodesBody) -> types.CodesEnrolmentView:
-        """Begin to enrol an app with codes (TOTP): the answer has its seed, told this once. It asks for the present
+        """Begin to enrol an app with codes (TOTP): the answer has its seed, shown only once. It asks for the present
         password, and works once its first code is confirmed, within 30 minutes. Passkeys are enrolled in the pages."""
         answer: types.CodesEnrolmentView = (await self.request("POST", "/auth/second-factors", body=body)).body
         return answer
@@ -508,7 +508,7 @@ class AsyncCalls(AsyncFrame):
 
     async def confirm_second_factor(self, factor_id: str, body: types.CodeBody) -> types.RecoveryCodesView:
         """Confirm an app by its first code. The first factor ends all sessions of the person. With the first factor
-        the answer has ten recovery codes, told this once: sign in again with the password and a code."""
+        the answer has ten recovery codes, shown only once: sign in again with the password and a code."""
         answer: types.RecoveryCodesView = (
             await self.request("POST", f"/auth/second-factors/{safe(factor_id)}/confirm", body=body)
         ).body
@@ -530,11 +530,11 @@ class AsyncCalls(AsyncFrame):
     async def create_token(self, body: types.TokenBody) -> types.TokenView:
         """A token that works for ten minutes, for a password, a refresh token, a key, a terminal that a person
         approved, or the token of another issuer. Use it as `Authorization: Bearer`. A refresh token works once;
-        shown again, it ends its session, because one of two has a stolen one. A person with a second factor gets the
-        problem `second_factor_required` for a right password, with a `challenge` that works for five minutes: send
-        it with `grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal
-        gets 400 with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or
-        `expired_token` when it gets none."""
+        shown again, it ends its session, because one of the two clients stole it. A person with a second factor gets
+        the problem `second_factor_required` for a right password, with a `challenge` that works for five minutes:
+        send it with `grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A
+        terminal gets 400 with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied`
+        or `expired_token` when it gets none."""
         answer: types.TokenView = (await self.request("POST", "/auth/token", body=body)).body
         return answer
 
@@ -546,7 +546,7 @@ class AsyncCalls(AsyncFrame):
         self, name: str, body: types.CalendarBody, *, if_match: str | None = None
     ) -> types.CalendarView:
         """Create a calendar, or replace it as a whole. Jobs name it in `calendars`. Times that it closes from now on
-        are decided anew; existing runs stay. `holidays` and `ics` are resolved now, from the first day of last year
+        are decided again; existing runs stay. `holidays` and `ics` are resolved now, from the first day of last year
         for ten years on."""
         answer: types.CalendarView = (
             await self.request("PUT", f"/calendars/{safe(name)}", body=body, headers=given({"If-Match": if_match}))
@@ -579,7 +579,7 @@ class AsyncCalls(AsyncFrame):
     async def preview_calendar(
         self, body: types.CalendarPreviewBody, *, idempotency_key: str | None = None
     ) -> types.CoversView:
-        """Which times a calendar would cover that is not stored."""
+        """The times that a calendar would cover, without storing it."""
         answer: types.CoversView = (
             await self.request(
                 "POST", "/calendars:preview", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -614,12 +614,12 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_channel(self, channel_id: str) -> types.ChannelView:
-        """Remove a channel: it leaves its rules, its waiting notices are dropped; it is answered as it was."""
+        """Remove a channel: it leaves its rules, its waiting notices are dropped; it is returned as it was."""
         answer: types.ChannelView = (await self.request("DELETE", f"/channels/{safe(channel_id)}")).body
         return answer
 
     async def rotate_channel_secret(self, channel_id: str) -> types.MadeChannelView:
-        """Give a webhook another signing secret; the present one signs no more. The answer is not kept, so an
+        """Give a webhook another signing secret; the present one no longer signs. The answer is not kept, so an
         Idempotency-Key has no effect."""
         answer: types.MadeChannelView = (await self.request("POST", f"/channels/{safe(channel_id)}/rotate-secret")).body
         return answer
@@ -639,9 +639,9 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def try_channel_now(self, channel_id: str, *, idempotency_key: str | None = None) -> types.ChannelView:
-        """Try a channel that rests at once, with what waits for it. A channel whose tries fail rests, longer with
-        each failure: meanwhile no notice of it is sent but tests. This ends the rest; if the next try fails too, the
-        channel rests longer. Without effect on one that does not rest."""
+        """Try a resting channel now, with the notices that wait for it. A channel whose tries fail rests, longer
+        with each failure: meanwhile no notice of it is sent but tests. This ends the rest; if the next try fails
+        too, the channel rests longer. Without effect on one that does not rest."""
         answer: types.ChannelView = (
             await self.request(
                 "POST", f"/channels/{safe(channel_id)}/try-now", headers=given({"Idempotency-Key": idempotency_key})
@@ -661,8 +661,8 @@ class AsyncCalls(AsyncFrame):
         ended_before: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[types.LetterView]:
-        """Search dead letters: runs that failed for good, newest first. A search looks at so many failed runs at a
-        time: a page of it may be short, or empty, and lead on by its `Link`."""
+        """Search dead letters: runs that failed for good, newest first. A search looks at a bounded number of failed
+        runs for each page: a page may be short or empty, and its `Link` leads on."""
         return self.items(
             "/dead-letters",
             query={
@@ -686,7 +686,7 @@ class AsyncCalls(AsyncFrame):
         self, run_id: str, body: types.DecideBody, *, idempotency_key: str | None = None
     ) -> types.LetterView | types.LetterSettledView:
         """Decide a run whose outcome is unknown (status `held`). The run stays on record as FAILED, with reason
-        `unknown_outcome`. A sequence goes on from what is said here. To run it again instead, redrive it."""
+        `unknown_outcome`. A sequence continues by this decision. To run it again instead, redrive it."""
         answer: types.LetterView | types.LetterSettledView = (
             await self.request(
                 "POST",
@@ -700,7 +700,7 @@ class AsyncCalls(AsyncFrame):
     async def discard_dead_letter(
         self, run_id: str, body: types.DiscardBody | None = None, *, idempotency_key: str | None = None
     ) -> types.LetterView | types.LetterSettledView:
-        """Nothing more is done about it; the run stays on record as FAILED."""
+        """Discard a dead letter; the run stays on record as FAILED."""
         answer: types.LetterView | types.LetterSettledView = (
             await self.request(
                 "POST",
@@ -714,7 +714,7 @@ class AsyncCalls(AsyncFrame):
     async def redrive_dead_letter(
         self, run_id: str, body: types.RedriveBody | None = None, *, idempotency_key: str | None = None
     ) -> types.RunDemanded:
-        """A new run in its place, with its payload or another; linked both ways."""
+        """Run a dead letter again as a new run, with its payload or another; the two are linked."""
         answer: types.RunDemanded = (
             await self.request(
                 "POST",
@@ -861,8 +861,8 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def create_job(self, body: types.JobBody, *, idempotency_key: str | None = None) -> types.JobCreated:
-        """Create a job. Answered once it is durable. Where requests are buffered (`ingest`), the answer is 202 as
-        soon as the broker has it, and the outcome is at `/operations/{operation_id}`."""
+        """Create a job. The answer comes once it is durable. Where requests are buffered (`ingest`), the answer is
+        202 as soon as the broker has it, and the outcome is at `/operations/{operation_id}`."""
         answer: types.JobCreated = (
             await self.request("POST", "/jobs", body=body, headers=given({"Idempotency-Key": idempotency_key}))
         ).body
@@ -885,9 +885,9 @@ class AsyncCalls(AsyncFrame):
         next_allowed: bool | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[types.JobView]:
-        """List and search jobs, newest first. A search looks at so many jobs at a time: a page of it may be short,
-        or empty, and lead on by its `Link`. Then jobs that recur or run on demand come first, and older one-time
-        jobs behind them."""
+        """List and search jobs, newest first. A search looks at a bounded number of jobs for each page: a page may
+        be short, or empty, and its `Link` leads on. Then jobs that recur or run on demand come first, and older one-
+        time jobs behind them."""
         return self.items(
             "/jobs",
             query={
@@ -1012,7 +1012,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def explain_job(self, job_id: str, *, at: str | None = None) -> types.ExplanationView:
-        """The reason that a job did, or did not, run at a time; or does not run now."""
+        """Explain why a job did, or did not, run at a time, or does not run now."""
         answer: types.ExplanationView = (
             await self.request("GET", f"/jobs/{safe(job_id)}/explain", query={"at": at})
         ).body
@@ -1025,7 +1025,7 @@ class AsyncCalls(AsyncFrame):
         job must have no unfinished run (409, `job_busy`). The stored task or script, the calendars and the
         successors that it names must be there, too (409, `references_missing`, names those that are not). Ended
         runs, with logs and dead letters, stay in the namespace in which they ran; from there nothing is run again.
-        The same again answers the job as it is."""
+        Sent again, it returns the job as it is."""
         answer: types.JobView | types.JobWrittenView = (
             await self.request(
                 "POST", f"/jobs/{safe(job_id)}/move", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1063,7 +1063,7 @@ class AsyncCalls(AsyncFrame):
     async def preview_job(
         self, job_id: str, *, from_: str | None = None, count: int | None = None, viewer_timezone: str | None = None
     ) -> types.PreviewView:
-        """The next fires of a job, in its zone and the viewer's, calendars applied."""
+        """The next fires of a job, in its zone and the viewer's; calendars are applied."""
         answer: types.PreviewView = (
             await self.request(
                 "GET",
@@ -1135,8 +1135,8 @@ class AsyncCalls(AsyncFrame):
         self, job_id: str, body: types.SkipNextBody | None = None, *, idempotency_key: str | None = None
     ) -> types.OccurrenceView:
         """Skip the next occurrence; the schedule stays (202: an executor holds it and was asked to give it up). Sent
-        again, it skips the one after; `occurrence` names the one that is meant. Occurrences that calendars, windows
-        or stops skip anyway are passed over, and go on record with it."""
+        again, it skips the next one; name the intended one with `occurrence`. Occurrences that calendars, windows or
+        stops skip anyway are passed over, and go on record with it."""
         answer: types.OccurrenceView = (
             await self.request(
                 "POST", f"/jobs/{safe(job_id)}/skipNext", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1221,11 +1221,11 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def create_key(self, body: types.KeyBody) -> types.MadeKeyView:
-        """Make a key, at most as strong as the one that asks. Its secret is told this once. A key has no permission
-        and no time that the one that asks does not have, in any namespace, for any labels. A key that a person
-        makes, and each that it makes in turn, works with the permissions of that person: it does at most what they
-        may do now, and nothing once they are deactivated. A `role` stands for its permissions as they are now. The
-        answer is not kept, so an Idempotency-Key has no effect: a repeat makes one more key."""
+        """Make a key, at most as strong as the one that makes it. Its secret is shown only once. A new key has at
+        most the permissions, namespaces, labels and expiry of the key that makes it. A key that a person makes, and
+        each that it makes in turn, works with the permissions of that person: it does at most what they may do now,
+        and nothing once they are deactivated. A `role` stands for its permissions as they are now. The answer is not
+        kept, so an Idempotency-Key has no effect: a repeat makes one more key."""
         answer: types.MadeKeyView = (await self.request("POST", "/keys", body=body)).body
         return answer
 
@@ -1237,10 +1237,10 @@ class AsyncCalls(AsyncFrame):
         return self.items("/keys", query={"limit": limit, "namespace": namespace})
 
     async def revoke_key(self, key_id: str) -> types.KeyView:
-        """Revoke a key for ever; the key as it is then is answered. Each process of the API refuses it at once where
-        signals come through, and within 4 seconds where they do not. Revoking it again changes nothing. A key that
-        works in several namespaces is revoked in that of the request, and works in the others. A caller with
-        `keys:admin` in the installation revokes keys of each namespace, everywhere."""
+        """Revoke a key permanently, and return it. Each process of the API refuses it at once where signals come
+        through, and within 4 seconds where they do not. Revoking it again changes nothing. A key that works in
+        several namespaces is revoked in that of the request, and works in the others. A caller with `keys:admin` in
+        the installation revokes keys of each namespace, everywhere."""
         answer: types.KeyView = (await self.request("DELETE", f"/keys/{safe(key_id)}")).body
         return answer
 
@@ -1353,7 +1353,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_access_role(self, namespace: str, name: str) -> types.AccessRoleView:
-        """Remove a custom role that no person has; its last state is answered."""
+        """Remove a custom role that no person has, and return it."""
         answer: types.AccessRoleView = (
             await self.request("DELETE", f"/namespaces/{safe(namespace)}/roles/{safe(name)}")
         ).body
@@ -1435,7 +1435,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_notification_rule(self, rule_id: str) -> types.NotificationRuleView:
-        """Remove a rule: its alerts are closed, its waiting notices dropped; it is answered as it was."""
+        """Remove a rule: its alerts are closed, its waiting notices dropped; it is returned as it was."""
         answer: types.NotificationRuleView = (await self.request("DELETE", f"/notification-rules/{safe(rule_id)}")).body
         return answer
 
@@ -1493,18 +1493,18 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_objective(self, objective_id: str) -> types.ObjectiveView:
-        """Remove an objective by priority or labels, with its counts; it is answered as it was."""
+        """Remove an objective by priority or labels, with its counts; it is returned as it was."""
         answer: types.ObjectiveView = (await self.request("DELETE", f"/objectives/{safe(objective_id)}")).body
         return answer
 
     def list_operations(self, *, limit: int | None = None) -> AsyncIterator[types.OperationView]:
-        """Operations over many things at once, newest first. Those that the key may look at: operations of jobs with
-        `jobs:read` or `jobs:write`, of runs and of dead letters with `runs:read` or `runs:write`."""
+        """List operations over many things at once, newest first. Those that the key may look at: operations of jobs
+        with `jobs:read` or `jobs:write`, of runs and of dead letters with `runs:read` or `runs:write`."""
         return self.items("/operations", query={"limit": limit})
 
     async def get_operation(self, operation_id: str) -> types.OperationView:
-        """One operation, and how far it has come. Needs `jobs:read` or `jobs:write` for an operation of jobs,
-        `runs:read` or `runs:write` for one of runs or dead letters."""
+        """One operation and its progress. Needs `jobs:read` or `jobs:write` for an operation of jobs, `runs:read` or
+        `runs:write` for one of runs or dead letters."""
         answer: types.OperationView = (await self.request("GET", f"/operations/{safe(operation_id)}")).body
         return answer
 
@@ -1531,8 +1531,8 @@ class AsyncCalls(AsyncFrame):
     async def drain_queue(
         self, queue: str, body: types.QueueDrainBody | None = None, *, idempotency_key: str | None = None
     ) -> types.QueueView:
-        """Hold a queue from now on; the answer says how many of its runs still go on. It is empty when `dispatched`
-        and `running` are 0: ask again, it takes as long as they take."""
+        """Hold a queue from now on; the answer says how many of its runs still go on. It is drained when
+        `dispatched` and `running` are 0: ask again until they are."""
         answer: types.QueueView = (
             await self.request(
                 "POST", f"/queues/{safe(queue)}/drain", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1543,8 +1543,8 @@ class AsyncCalls(AsyncFrame):
     async def hold_queue(
         self, queue: str, body: types.QueueHoldBody | None = None, *, idempotency_key: str | None = None
     ) -> types.QueueView:
-        """Let a queue stand still, from now or a time on, until a time or until it is resumed. No more of its runs
-        begin. Running ones go on, and waiting ones keep their places. A hold replaces the one before."""
+        """Hold a queue, from now or a time on, until a time or until it is resumed. No more of its runs begin.
+        Running ones go on, and waiting ones keep their places. A hold replaces the one before."""
         answer: types.QueueView = (
             await self.request(
                 "POST", f"/queues/{safe(queue)}/hold", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1553,7 +1553,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def resume_queue(self, queue: str, *, idempotency_key: str | None = None) -> types.QueueView:
-        """Let a queue go on; one that is not on hold goes on anyway."""
+        """Resume a queue; this changes nothing if it is not on hold."""
         answer: types.QueueView = (
             await self.request(
                 "POST", f"/queues/{safe(queue)}/resume", headers=given({"Idempotency-Key": idempotency_key})
@@ -1586,8 +1586,9 @@ class AsyncCalls(AsyncFrame):
         id_end: str | None = None,
         latest_of: Sequence[str] | None = None,
     ) -> AsyncIterator[types.RunView]:
-        """Search runs, newest first. A search looks at so many runs at a time: a page of it may be short, or empty,
-        and lead on by its `Link`. With a part of a name, the runs of jobs that recur or run on demand come first."""
+        """Search runs, newest first. A search looks at a bounded number of runs for each page: a page may be short
+        or empty, and its `Link` leads on. With a part of a name, the runs of jobs that recur or run on demand come
+        first."""
         return self.items(
             "/runs",
             query={
@@ -1610,8 +1611,8 @@ class AsyncCalls(AsyncFrame):
 
     async def count_runs(self, *, since: str | None = None, until: str | None = None) -> list[types.RunCountView]:
         """Counts of the runs that ended in each hour, by final state: 92 days at most, by default the last day.
-        Counted as they come on record, so it is exact, and as quick with any number of runs. Hours are those of UTC;
-        hours and states without a run are left out. Kept for 400 days, longer than the runs."""
+        Counted as they come on record: exact, and as fast with any number of runs. Hours are those of UTC; hours and
+        states without a run are left out. Kept for 400 days, longer than the runs."""
         answer: list[types.RunCountView] = (
             await self.request("GET", "/runs/counts", query={"since": since, "until": until})
         ).body
@@ -1633,8 +1634,8 @@ class AsyncCalls(AsyncFrame):
     async def get_artefact(self, run_id: str, artefact: str, *, attempt: int | None = None) -> bytes:
         """The content of a file that an attempt left, by its name. The name is the path in the work folder, its
         slashes as `%2F`. With `blobs_downloads = redirect` the answer is a 307 to an address of the object store
-        that is signed for some minutes: send no key there. A download that was cut goes on by `Range`, with the ETag
-        in `If-Range`."""
+        that is signed for some minutes: send no key there. A client resumes a download that was cut by `Range`, with
+        the ETag in `If-Range`."""
         return await self.request_bytes(f"/runs/{safe(run_id)}/artefacts/{safe(artefact)}", query={"attempt": attempt})
 
     async def cancel_run(self, run_id: str, *, idempotency_key: str | None = None) -> types.RunStateView:
@@ -1647,7 +1648,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def explain_run(self, run_id: str) -> types.ExplanationView:
-        """The reason that a run was late, was skipped, waits, or ran as it did."""
+        """Explain why a run was late, was skipped, waits, or ran as it did."""
         answer: types.ExplanationView = (await self.request("GET", f"/runs/{safe(run_id)}/explain")).body
         return answer
 
@@ -1663,16 +1664,15 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def download_run_log(self, run_id: str, *, attempt: int | None = None) -> bytes:
-        """The whole output of an attempt as a file, as far as it is written. A download that was cut goes on by
-        `Range`, with the ETag in `If-Range`. While an output grows, its tag changes."""
+        """The whole output of an attempt as a file, as far as it is written. A client resumes a download that was
+        cut by `Range`, with the ETag in `If-Range`. While an output grows, its tag changes."""
         return await self.request_bytes(f"/runs/{safe(run_id)}/logs/file", query={"attempt": attempt})
 
     async def retry_run(
         self, run_id: str, body: types.RunRetryBody | None = None, *, idempotency_key: str | None = None
     ) -> types.RunDemanded:
-        """A new run like one that has ended, with its payload or another. Of a failed run this is a redrive of its
-        dead letter, and like that it is done once: 409 `letter_settled` names the run that was made, or the
-        decision."""
+        """Repeat a run that has ended, as a new run, with its payload or another. For a failed run this redrives its
+        dead letter, which happens once: 409 `letter_settled` names the run that was made, or the decision."""
         answer: types.RunDemanded = (
             await self.request(
                 "POST", f"/runs/{safe(run_id)}/retry", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1727,8 +1727,8 @@ class AsyncCalls(AsyncFrame):
     async def put_secret(
         self, name: str, body: types.SecretBody, *, if_match: str | None = None
     ) -> types.SecretSetView:
-        """Set a secret, new or anew. The value is encrypted before it is stored, and no answer has it. Tasks that
-        start from now on get the new value. Of versions before, the record stays, and the value is erased."""
+        """Set or replace a secret. The value is encrypted before it is stored, and no answer contains it. Tasks that
+        start from now on get the new value. The values of earlier versions are erased; their records stay."""
         answer: types.SecretSetView = (
             await self.request("PUT", f"/secrets/{safe(name)}", body=body, headers=given({"If-Match": if_match}))
         ).body
@@ -1767,8 +1767,8 @@ class AsyncCalls(AsyncFrame):
         self, body: types.RewrapBody | None = None, *, idempotency_key: str | None = None
     ) -> types.RewrapView:
         """One step of a rotation: wrap the data keys of the next secrets by the newest key. Of all namespaces: for
-        administrators of the installation. Repeat it until `next` is null. A rotation that broke off is begun anew,
-        and passes over what is done."""
+        administrators of the installation. Repeat it until `next` is null. Begin an interrupted rotation again
+        without `after`: it skips the secrets that are done."""
         answer: types.RewrapView = (
             await self.request(
                 "POST", "/secrets:rewrap", body=body, headers=given({"Idempotency-Key": idempotency_key})
@@ -1803,7 +1803,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_status_page(self, page_id: str) -> types.StatusPageView:
-        """Remove a status page with its history and announcements; it is answered as it was."""
+        """Remove a status page with its history and announcements; it is returned as it was."""
         answer: types.StatusPageView = (await self.request("DELETE", f"/status-pages/{safe(page_id)}")).body
         return answer
 
@@ -1829,7 +1829,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def remove_announcement(self, page_id: str, announcement_id: str) -> types.AnnouncementView:
-        """Remove an announcement; it is answered as it was."""
+        """Remove an announcement; it is returned as it was."""
         answer: types.AnnouncementView = (
             await self.request("DELETE", f"/status-pages/{safe(page_id)}/announcements/{safe(announcement_id)}")
         ).body
@@ -1855,7 +1855,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     def list_stops(self, *, standing: bool | None = None, limit: int | None = None) -> AsyncIterator[types.StopView]:
-        """Stops, the newest first: those in force or to come, or with `standing=false` all of the last 90 days."""
+        """List stops, newest first: those in force or in the future; `standing=false`: all of the last 90 days."""
         return self.items("/stops", query={"standing": standing, "limit": limit})
 
     async def create_stop(self, body: types.StopBody, *, idempotency_key: str | None = None) -> types.StopMade:
@@ -1890,7 +1890,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def store_task(self, body: types.TaskBody, *, idempotency_key: str | None = None) -> types.TaskView:
-        """Store a script or a task as a new version; the newest content again is that version."""
+        """Store a script or a task as a new version; unless its content is that of the newest version."""
         answer: types.TaskView = (
             await self.request("POST", "/tasks", body=body, headers=given({"Idempotency-Key": idempotency_key}))
         ).body
@@ -1946,7 +1946,7 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def change_password(self, body: types.PasswordBody) -> types.UserView:
-        """Choose another password for oneself. All sessions end, and open links work no more."""
+        """Choose another password for oneself. All sessions end, and open links stop working."""
         answer: types.UserView = (await self.request("POST", "/users/password", body=body)).body
         return answer
 
@@ -1974,20 +1974,20 @@ class AsyncCalls(AsyncFrame):
         return answer
 
     async def link_identity(self, user_id: str, body: types.IdentityBody) -> list[types.IdentityView]:
-        """Tie a person to an identity at the provider, which opens all that the person may do. For administrators of
-        the installation who may do all that the person may. The same again changes nothing."""
+        """Link a person to an identity at the provider, which may then do all that the person may do. For
+        administrators of the installation who may do all that the person may. The same again changes nothing."""
         answer: list[types.IdentityView] = (
             await self.request("PUT", f"/users/{safe(user_id)}/identities", body=body)
         ).body
         return answer
 
     async def unlink_identities(self, user_id: str) -> list[types.IdentityView]:
-        """Take all identities of a person away: these are answered. Browser sessions that came of them end."""
+        """Remove all identities of a person, and return them. Browser sessions that they began end."""
         answer: list[types.IdentityView] = (await self.request("DELETE", f"/users/{safe(user_id)}/identities")).body
         return answer
 
     async def reset_password(self, user_id: str) -> types.LinkView:
-        """Make a link with which a person chooses another password. Links of before work no more."""
+        """Make a link with which a person chooses another password. Earlier links stop working."""
         answer: types.LinkView = (await self.request("POST", f"/users/{safe(user_id)}/reset")).body
         return answer
 

@@ -1265,8 +1265,8 @@ class IdentityKeyRotation(TypedDict, total=False):
 
     algorithm: Literal["EdDSA", "RS256"]
     at_once: bool
-    """The new key signs now, and the others of its algorithm are published no more: for a key that got into wrong
-    hands. Tokens that they signed are refused, and tasks that go on get none until renewal."""
+    """The new key signs now, and the others of its algorithm are no longer published: for a key that leaked. Tokens
+    that they signed are refused, and tasks that go on get none until renewal."""
 
 
 class IdentityKeyView(TypedDict):
@@ -1967,7 +1967,8 @@ class ListedSecretView(TypedDict):
     sealed_under: str
     """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
     readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    """False: the server that answers does not have this key. If no other server has it, the value is lost: set it
+    again."""
     jobs: int
     """The jobs, recurring or on demand, that name it; 1,000 at most. `GET /secrets/{name}/uses` has them all."""
 
@@ -1982,6 +1983,8 @@ class LogHitView(TypedDict):
     """Of the line, in bytes of the attempt's log."""
     line: str
     """Its first 500 bytes."""
+    origin: Literal["task", "tickwise"]
+    """The writer of the line."""
 
 
 class LogLineView(TypedDict):
@@ -2294,7 +2297,7 @@ class NotificationRuleBody(_NotificationRuleBodyRequired, total=False):
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
     in_a_row: int | None
-    """Of failure: only when so many runs in a row failed."""
+    """With failure: only when this many runs in a row failed."""
     failures_of: FailuresOfBody | None
     attempts: int | None
     """Of retries: when so many attempts of a run failed; 3 if not sent."""
@@ -2348,7 +2351,7 @@ class NotificationRuleChangeBody(TypedDict, total=False):
     after: float | str | None
     """Of late and long: seconds, or a duration such as 10m. Not sent: what is usual of each."""
     in_a_row: int | None
-    """Of failure: only when so many runs in a row failed."""
+    """With failure: only when this many runs in a row failed."""
     failures_of: FailuresOfBody | None
     attempts: int | None
     """Of retries: when so many attempts of a run failed; 3 if not sent."""
@@ -2744,7 +2747,7 @@ class QuotasBody(TypedDict, total=False):
     calendars: int | None
     windows: int | None
     concurrent_runs: int | None
-    """Runs at once; more wait for their start."""
+    """Runs at once; further ones wait."""
     requests_per_second: float | None
     """In place of the setting `namespace_requests_per_second_most`."""
     min_isolation: Literal["container", "process", "sandbox"] | None
@@ -2977,7 +2980,7 @@ class RewrapBody(TypedDict, total=False):
 
 
 class RewrapFailureView(TypedDict):
-    """A secret that could not be wrapped anew."""
+    """A secret whose data key could not be wrapped again."""
 
     namespace: str
     name: str
@@ -3368,7 +3371,8 @@ class SecretDetailView(TypedDict):
     sealed_under: str
     """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
     readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    """False: the server that answers does not have this key. If no other server has it, the value is lost: set it
+    again."""
     versions: list[SecretVersionView]
     """The newest first, ten at most. Only the newest one has a value."""
 
@@ -3402,7 +3406,8 @@ class SecretSetView(TypedDict):
     sealed_under: str
     """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
     readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    """False: the server that answers does not have this key. If no other server has it, the value is lost: set it
+    again."""
     versions: list[SecretVersionView]
     """The newest first, ten at most. Only the newest one has a value."""
     warnings: list[str]

@@ -154,4 +154,4 @@ async def guarded(
         except VersionConflict:
             # Another write came in between: judge the preconditions by the present version.
             continue
-    raise Busy("others keep changing this; send the same again")
+    raise Busy("too many concurrent changes; send the same again")

@@ -324,7 +324,7 @@ def cursor_text(cursor: str) -> str:
 
 def foreign_cursor() -> BadParameter:
     """The error of a cursor that no listing of this kind has given."""
-    return BadParameter("the cursor is none of ours; begin without one", parameter="cursor")
+    return BadParameter("this cursor is not from this server; begin without one", parameter="cursor")
 
 
 def given(value: T | UnsetType) -> T | None:

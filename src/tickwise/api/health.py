@@ -161,14 +161,14 @@ class HealthRoutes:
             ),
             Endpoint(
                 method="GET", path="/healthz", name="health", tag="health", everywhere=True,
-                summary="How each part of the installation is.",
+                summary="The health of each part of the installation.",
                 description=_HEALTH,
                 handler=self.health, answers=(HealthSummary,), also={503: (HealthSummary,)},
             ),
             Endpoint(
                 method="GET", path="/healthz/details", permissions=(Permission.METRICS_READ,), name="healthDetails",
                 tag="health", everywhere=True,
-                summary="How each part of the installation is, and why.",
+                summary="The health of each part of the installation, and why.",
                 description="As `/healthz`, with a sentence for each part; 200 also if one is failing. The permission "
                 "must hold in all namespaces.",
                 handler=self.health_details, answers=(HealthDetails,),
@@ -178,7 +178,7 @@ class HealthRoutes:
                 everywhere=True,
                 summary="Metrics in the text format of Prometheus.",
                 description="They count the jobs and runs of all namespaces: the permission must hold in all of them. "
-                "Rendered once a second at most: an answer may be as old.",
+                "Rendered once a second at most, so an answer may be one second old.",
                 handler=self.metrics, answer_media=("text/plain",),
             ),
         )  # fmt: skip

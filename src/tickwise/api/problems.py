@@ -44,7 +44,7 @@ MAX_POINTER_CHARACTERS: Final = 500
 
 
 class NoSuchRoute(NotFound):
-    """The error that nothing is served under this path."""
+    """Nothing is served under this path."""
 
     code = "route_unknown"
 
@@ -331,7 +331,7 @@ def problem_of(failure: TickwiseError, request_id: str | None = None) -> tuple[P
         if isinstance(failure, kind):
             status, title = number, words
             break
-    detail = detail_of(failure) if status != 500 else "an unexpected error; its log lines bear the request_id"
+    detail = detail_of(failure) if status != 500 else "an unexpected error; its log lines have the request_id"
     code = failure.code if status != 500 else "internal"
     problem = Problem(
         type=TYPE_PREFIX + code,

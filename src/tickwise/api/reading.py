@@ -348,7 +348,7 @@ def decode_query(text: bytes, struct: type[T]) -> T:
     written: dict[str, str] = {}
     for said, value in pairs:
         if "\0" in said or "\0" in value:
-            raise BadParameter("the character U+0000 is in no name and no value of ours", parameter=said[:100])
+            raise BadParameter("a query cannot have the character U+0000; leave it out", parameter=said[:100])
         name = others.get(said, said)
         if written.setdefault(name, said) != said and name not in many:
             if found[name] == value:

@@ -68,7 +68,11 @@ def run_filters(command: Decorated) -> Decorated:
             click.option("--job", metavar="JOB", type=JOB, help="Runs of this job: its id, key or name."),
             click.option("--status", "statuses", multiple=True, help="In this state; repeat it for more."),
             click.option(
-                "--trigger", "triggers", multiple=True, type=click.Choice(TRIGGERS), help="Asked for by this; or more."
+                "--trigger",
+                "triggers",
+                multiple=True,
+                type=click.Choice(TRIGGERS),
+                help="Started by this; repeat it for more.",
             ),
             click.option("--reason", help="Ended for this reason, such as timeout."),
             click.option("--name", "job_name", metavar="TEXT", help="Of jobs with this in their name."),
@@ -115,7 +119,9 @@ def job_filters(command: Decorated) -> Decorated:
         command,
         [
             click.option("--name", help="Jobs with this in their name."),
-            click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; or more."),
+            click.option(
+                "--label", "labels", multiple=True, metavar="NAME=VALUE", help="With this label; repeat it for more."
+            ),
             click.option(
                 "--status",
                 "statuses",

@@ -197,7 +197,7 @@ def _server(
                 advice="Repeat the command in a moment. `tickwise down` waits until it has stopped.",
             )  # fmt: skip
         raise CommandFailure(
-            "there is no Tickwise running on this machine that I can find.",
+            "no running Tickwise was found on this machine.",
             Exit.UNREACHABLE,
             advice=f"Start one with `tickwise up` (looked in {folder}), name one with --url and --api-key, or "
             "TICKWISE_URL and TICKWISE_API_KEY, or sign in: tickwise login --url URL",

@@ -30,13 +30,18 @@ def exit_code(run: dict[str, Any]) -> Exit:
     return Exit.OK if run["status"] == "SUCCESS" else Exit.JOB_FAILED
 
 
-def describe_end(run: dict[str, Any]) -> str:
-    """One line on how it ended."""
+def describe_end(run: dict[str, Any], *, with_log: bool = False) -> str:
+    """The end in words. `with_log`: the output was shown; of the error, which repeats its lines, the cause is left."""
     began, ended = moments.instant(run.get("start_time")), moments.instant(run.get("end_time"))
     took = f" after {moments.length(ended - began)}" if began is not None and ended is not None else ""
     attempts = run.get("attempt_number") or 1
     tries = f" at attempt {attempts}" if attempts > 1 else ""
-    why = f": {run['error_message']}" if run.get("error_message") else ""
+    error = run.get("error_message")
+    if error and with_log:
+        from tickwise.domain.excerpts import cause_line
+
+        error = cause_line(error)
+    why = f": {error}" if error else ""
     return f"{run['status']}{took}{tries}{why}"
 
 

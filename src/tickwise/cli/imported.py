@@ -1,11 +1,13 @@
-"""The modules beside a script that it imports, and that do not travel with it: on the server the import would fail.
+"""The files beside a script that it imports or reads, and that do not travel with it: on the server they would be
+missed.
 
-Only names are looked at, in the text of the script and of modules beside it. What is no Python is passed over.
+Only names are looked at, in the text of the script and of modules beside it.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +16,9 @@ MAX_MODULES: Final = 200
 """Modules beside the script that are read."""
 MAX_BYTES: Final = 1 << 20
 """Of one of them; a larger one is not read."""
+
+_SOURCED = re.compile(r"^[ \t]*(?:\.|source)[ \t]+([\w./-]+)[ \t]*(?:[;#&|].*)?$", re.MULTILINE)
+"""A line of a shell script that reads another file."""
 
 
 def left_behind(source: str, folder: Path, travelling: Collection[str]) -> list[str]:
@@ -39,6 +44,14 @@ def left_behind(source: str, folder: Path, travelling: Collection[str]) -> list[
         for file in sorted(place.glob("*.py")) if place.is_dir() else [place]:
             waiting += _imported(_text(file))
     return list(found)
+
+
+def sourced(source: str, folder: Path, travelling: Collection[str]) -> list[str]:
+    """The files in `folder` that a shell script reads as a part of itself (`. ./settings.sh`) and that do not travel.
+    A path with variables in it, or of another folder, is nobody's to judge here."""
+    read = (found[1].removeprefix("./") for found in _SOURCED.finditer(source))
+    inside = (name for name in dict.fromkeys(read) if not name.startswith(("/", "../")))
+    return [name for name in inside if name not in travelling and (folder / name).is_file()]
 
 
 def _beside(folder: Path, module: str) -> Path | None:

@@ -140,18 +140,18 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "objectives": CommandEntry(
             "observing.objectives",
             "objectives",
-            "Keep objectives for starts, and see their error budgets.",
+            "Manage objectives for starts, and see their error budgets.",
         ),
         "operations": CommandEntry("operations", "operations", "Look at bulk operations, and cancel them."),
-        "queues": CommandEntry("queues", "queues", "Look at queues, hold them still, let them go on."),
+        "queues": CommandEntry("queues", "queues", "Look at queues, hold and resume them."),
         "stops": CommandEntry("queues", "stops", "Stop jobs, labels, a queue or a namespace for a time."),
-        "tasks": CommandEntry("tasks", "tasks", "Keep scripts and task definitions on the server."),
+        "tasks": CommandEntry("tasks", "tasks", "Store scripts and task definitions on the server."),
     },
     "Alerts": {
         "channels": CommandEntry(
-            "notices.channels", "channels", "Keep channels: webhooks, e-mail, Slack and what apprise knows."
+            "notices.channels", "channels", "Manage channels: webhooks, e-mail, Slack and what apprise knows."
         ),
-        "notify": CommandEntry("notices.rules", "notify", "Keep rules: which events are told to which channels."),
+        "notify": CommandEntry("notices.rules", "notify", "Manage rules: which events are sent to which channels."),
         "alerts": CommandEntry(
             "notices.alerts", "alerts", "Look at alerts, and acknowledge, snooze, close or reopen them."
         ),
@@ -159,7 +159,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "status-pages": CommandEntry(
             "observing.status_pages",
             "status_pages",
-            "Keep status pages for people without an account, and announce on them.",
+            "Manage status pages for people without an account, and announce on them.",
         ),
     },
     "Schedules": {
@@ -170,26 +170,28 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "Simulate jobs between two dates: the runs, the skips and their reasons, the busiest minute.",
         ),
         "deploy": CommandEntry(
-            "programs.deploying", "deploy", "Bring the schedules that Python modules declare to the server."
+            "programs.deploying", "deploy", "Store the schedules that Python modules declare on the server."
         ),
         "import": CommandEntry(
-            "importing", "import_", "Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat."
+            "importing", "import_", "Import a crontab, Kubernetes CronJobs, systemd timers or Celery beat schedules."
         ),
         "export": CommandEntry("importing", "export", "Write jobs as a crontab."),
-        "calendars": CommandEntry("calendars", "calendars", "Keep calendars: holidays, business hours, blackout days."),
-        "windows": CommandEntry("calendars", "windows", "Keep maintenance windows."),
+        "calendars": CommandEntry(
+            "calendars", "calendars", "Manage calendars: holidays, business hours, blackout days."
+        ),
+        "windows": CommandEntry("calendars", "windows", "Manage maintenance windows."),
     },
     "Access": {
         "login": CommandEntry("access.sign_in", "login", "Sign in at a server; NAME is your name or e-mail."),
-        "logout": CommandEntry("access.sign_in", "logout", "End your sign-in at a server, and forget it here."),
+        "logout": CommandEntry("access.sign_in", "logout", "Sign out of a server, and delete the sign-in here."),
         "whoami": CommandEntry(
-            "access.sign_in", "whoami", "Show who you are to the server, and your permissions in the namespace."
+            "access.sign_in", "whoami", "Show your identity at the server, and your permissions in the namespace."
         ),
         "keys": CommandEntry("access.keys", "keys", "Make, list, rotate and revoke API keys."),
         "federations": CommandEntry(
             "access.federations",
             "federations",
-            "Take tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key.",
+            "Accept tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key.",
         ),
         "second-factors": CommandEntry(
             "access.second_factors",

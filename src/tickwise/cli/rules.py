@@ -53,28 +53,29 @@ class RuleOptions:
 def rule_options(command: Decorated) -> Decorated:
     """Add all options of a schedule's rules."""
     options: list[Callable[[Decorated], Decorated]] = [
-        click.option("--start-at", metavar="TIME", help="No run by schedule is before this time."),
-        click.option("--end-at", metavar="TIME", help="Nor after this one."),
-        click.option("--max-runs", type=click.IntRange(1), metavar="N", help="After so many runs it is over."),
-        click.option("--jitter", metavar="DURATION", help="Each run starts up to so much later."),
+        click.option("--start-at", metavar="TIME", help="No scheduled run before this time."),
+        click.option("--end-at", metavar="TIME", help="No scheduled run after this time."),
+        click.option("--max-runs", type=click.IntRange(1), metavar="N", help="End the schedule after this many runs."),
+        click.option("--jitter", metavar="DURATION", help="Spread the starts: each run starts up to this much later."),
         click.option("--window", metavar="DURATION", help="A flexible window: as --jitter; only one of the two."),
         click.option("--dst-gap", type=click.Choice(GAPS), help="With --cron: for times that the clock skips."),
         click.option(
             "--dst-overlap", type=click.Choice(REPEATS), help="With --cron: for times that the clock shows twice."
         ),
         click.option(
-            "--misfire", type=click.Choice(MISFIRES), help="Which runs that were missed are made up.  [latest]"
+            "--misfire", type=click.Choice(MISFIRES), help="Which missed runs are made up for.  [latest]"
         ),
         click.option("--grace", metavar="DURATION", help="A run that is late by at most this still runs.  [60s]"),
         click.option(
-            "--max-catchup", type=click.IntRange(1, 1000), metavar="N", help="Of --misfire all: at most so many.  [10]"
+            "--max-catchup", type=click.IntRange(1, 1000), metavar="N",
+            help="With --misfire all: make up for at most this many.  [10]"
         ),
         click.option(
             "--overlap", type=click.Choice(OVERLAPS), help="The treatment of a run while an earlier one runs.  [skip]"
         ),
         click.option(
             "--calendar", "calendars", multiple=True, metavar=_CALENDAR_FORM,
-            help="Run never inside this calendar, or (include) only inside; repeat it for more.",
+            help="Never run inside this calendar, or (include) run only inside it; repeat it for more.",
         ),
     ]  # fmt: skip
     for option in reversed(options):

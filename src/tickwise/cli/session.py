@@ -264,8 +264,15 @@ def json_option(command: Decorated) -> Decorated:
     """`--json [FIELD,…]`, for commands that talk to no server."""
     return click.option(
         "--json", is_flag=False, flag_value=EVERYTHING, metavar="[FIELD,…]", expose_value=False,
-        callback=_remember_json, help="Write one JSON value to stdout; of objects these fields alone.",
+        callback=_remember_json, help="Write one JSON value to stdout; with FIELDs, only these of each object.",
     )(command)  # fmt: skip
+
+
+def keep_quiet() -> None:
+    """Let the parts that a command starts for a moment write nothing but errors, and those beside the result."""
+    from tickwise.observability import logs
+
+    logs.configure("error")
 
 
 def with_json_fields(words: Sequence[str]) -> list[str]:
@@ -311,11 +318,11 @@ def server_options(command: Decorated) -> Decorated:
         ),
         click.option(
             "--insecure", is_flag=True, expose_value=False, callback=_remember("insecure"),
-            help="Send keys and passwords to other machines without TLS, too, and say nothing.",
+            help="Send keys and passwords to other machines even without TLS, and do not warn.",
         ),
         click.option(
             "--ca-file", metavar="FILE", expose_value=False, callback=_remember("ca_file"),
-            help="The certificates (PEM) by which its own is trusted.  [TICKWISE_CA_FILE, or those of the machine]",
+            help="The CA certificates (PEM) to trust for it.  [TICKWISE_CA_FILE, or those of the machine]",
         ),
         click.option(
             "--api-key", "key", metavar="KEY", expose_value=False, callback=_remember("key"),

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import click
 
 from tickwise.cli import work
-from tickwise.cli.imported import left_behind
+from tickwise.cli.imported import left_behind, sourced
 from tickwise.cli.session import Decorated, Session
 
 NONE: Final = "none"
@@ -95,7 +95,7 @@ def options(*, editing: bool = False, file_option: str = "--file") -> Callable[[
         ),
         click.option(
             file_option, "task_files", multiple=True, metavar="HELPER",
-            help="Let a file, or all files of a folder, travel with it: modules that it imports, data that it reads; "
+            help="Send a file, or all files of a folder, along with it: modules that it imports, data that it reads; "
             f"repeat it for more.{gone}",
         ),
     ]  # fmt: skip
@@ -148,7 +148,7 @@ def of_task(
     if said.files:
         base = Path.cwd() if script is None else script.path.absolute().parent
         _put(found, "files", {} if list(said.files) == [NONE] else _files(said, base, found.get("files") or {}))
-    if script is not None and script.kind == "python":
+    if script is not None:
         _tell_left_behind(session, said, script, found)
     for name, option in OPTIONS.items():
         work.blame(session, f"/task/{name}", said.file_option if name == "files" else option)
@@ -156,20 +156,24 @@ def of_task(
 
 
 def _tell_left_behind(session: Session, said: Surroundings, script: work.Script, task: Mapping[str, Any]) -> None:
-    """Say which modules beside the script it imports without them: else its first run says it, perhaps at night."""
-    if "PYTHONPATH" in (task.get("env") or {}):
+    """Say which files beside the script it needs and goes without: else its first run says it, perhaps at night."""
+    is_python = script.kind == "python"
+    if is_python and "PYTHONPATH" in (task.get("env") or {}):
         return
-    folder = script.path.absolute().parent
-    left = left_behind(script.source, folder, task.get("files") or {})
-    if not left:
+    folder, files = script.path.absolute().parent, task.get("files") or {}
+    left = left_behind(script.source, folder, files) if is_python else sourced(script.source, folder, files)
+    if not left or (not is_python and task.get("directory")):
         return
     shown = [os.path.relpath(folder / name) for name in left[:NAMED]]
     options = " ".join(f"{said.file_option} {shlex.quote(name)}" for name in shown)
     more = f", and {len(left) - NAMED} more" if len(left) > NAMED else ""
     they, them, do = ("it", "it", "does") if len(left) == 1 else ("they", "them", "do")
+    needs, fails = "imports", f"the import fails unless its Python has {them}"
+    if not is_python:
+        needs, fails = "reads", f"no run finds {them}"
     session.note(
-        f"Warning: {script.path.name} imports {', '.join(left[:NAMED])}{more} from its own folder; {they} {do} not "
-        f"travel with the job, so the import fails unless its Python has {them}. Let {them} travel: {options}"
+        f"Warning: {script.path.name} {needs} {', '.join(left[:NAMED])}{more} from its own folder; {they} {do} not "
+        f"travel with the job, so {fails}. Let {them} travel: {options}"
     )
 
 

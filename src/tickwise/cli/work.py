@@ -11,7 +11,7 @@ import json
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -291,6 +291,12 @@ class When:
         }  # fmt: skip
         return [option for option, value in options.items() if value]
 
+    def without_now(self) -> When:
+        """The schedule that stands beside `--now`, of a job that runs by it and once now; itself if there is none. A
+        job that runs once has one time."""
+        is_with_schedule = bool(self.cron or self.every or self.on_demand)
+        return replace(self, now=False) if self.now and is_with_schedule else self
+
 
 def when_options(command: Decorated) -> Decorated:
     """`--now`, `--at`, `--in`, `--cron`, `--every`, `--on-demand`, and the job's `--timezone`."""
@@ -303,7 +309,7 @@ def when_options(command: Decorated) -> Decorated:
         ),
         click.option("--in", "in_", metavar="DURATION", help="Once, after a while: 90s, 5m, 1h30m."),
         click.option("--cron", metavar="LINE", help="By a cron line: '*/5 * * * *', @daily."),
-        click.option("--every", metavar="DURATION", help="Again and again: 30s, 5m, 1d."),
+        click.option("--every", metavar="DURATION", help="Repeatedly, at this interval: 30s, 5m, 1d."),
         click.option("--on-demand", is_flag=True, help="Only when it is asked for, or when a job that names it ends."),
         click.option(
             "--timezone", metavar="ZONE", help="The job's own time zone, an IANA name. [UTC; for --at this machine's]"

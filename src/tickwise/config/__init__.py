@@ -143,7 +143,7 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
         "The private key of `tls_cert_file`, PEM without a password. Only its owner may read it, or, of a file of "
         "root, its group.",
     )
-    tls_version_least: str = _setting("1.2", "The oldest version of TLS that is spoken.", choices=("1.2", "1.3"))
+    tls_version_least: str = _setting("1.2", "The oldest version of TLS that is accepted.", choices=("1.2", "1.3"))
     tls_ports: tuple[str, ...] = _setting(
         ("api",),
         "The ports that speak TLS once there is a certificate: `api`, `health`. Nothing secret is on the health port, "
@@ -167,14 +167,15 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     recorder_serve: tuple[str, ...] = _setting(
         ("requests", "results"),
         "The broker's messages that a recorder applies: `requests` (buffered submits, edits and cancels), `results` "
-        "(ends of runs). One that serves both does so apart.",
+        "(ends of runs). A recorder that serves both handles them independently.",
         option="--serve",
         choices=("requests", "results"),
     )
     bootstrap_key: str | None = _setting(
         None,
-        "An admin key, accepted at every start of `up` or `api` that is given it; it ends the one that was set before, "
-        "for ever. In any form of 32 characters or more that cannot be guessed: `openssl rand -hex 32`.",
+        "An admin key, accepted at every start of `up` or `api` that is given it; it permanently "
+        "revokes the one that was set before. Any text of 32 characters or more that cannot be guessed: "
+        "`openssl rand -hex 32`.",
         shortest=32,
         secret=True,
     )
@@ -389,7 +390,7 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     heartbeat_url: str | None = _setting(
         None,
         "An address that a scheduler asks (GET) as long as all is well: the store answers, timers fire in time and the "
-        "last check of the invariants is clean. A service that hears nothing for long tells people "
+        "last check of the invariants is clean. A service that gets no such request for long alarms people "
         "(`docs/how-to/monitoring.md`). Schedulers share one heartbeat. Unset: none is sent.",
         schemes=("https", "http"),
         secret=True,
@@ -467,8 +468,8 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
-        "Networks (`10.0.0.0/8`) and addresses of proxies whose word counts for the address of a client. Unset: the "
-        "address is that of the connection, also if a header names another.",
+        "Networks (`10.0.0.0/8`) and addresses of proxies that are trusted to name the address of a client. Unset: "
+        "the address is that of the connection, also if a header names another.",
         networks=True,
     )
     client_address_header: str = _setting(
@@ -479,9 +480,9 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     )
     wrong_keys_per_second_most: float = _setting(
         200.0,
-        "Most keys a second that an API process looks up in vain. More of them wait for their turn, and callers of "
-        "different addresses take turns. 64 may wait of each network and 1,000 in all; one more is answered with "
-        "503. Keys that the process has found before never wait.",
+        "Most unknown keys a second that an API process looks up. Further ones wait, and callers of different "
+        "addresses take turns. 64 of each network may wait, and 1,000 in all; one more is answered with 503. Keys "
+        "that the process has found before never wait.",
         least=1,
         most=1_000_000,
     )
@@ -608,9 +609,7 @@ class Settings(TaskSettings, KeptSettings, SignInSettings):
     )
 
     # ------------------------------------------------------------------ what is written about it
-    log_level: str = _setting(
-        "info", "The least important thing that is logged.", choices=("debug", "info", "warning", "error")
-    )
+    log_level: str = _setting("info", "The lowest level that is logged.", choices=("debug", "info", "warning", "error"))
     log_runs_per_second: int = _setting(
         100,
         "Lines for starts of runs, for ends, and for failures that an executor logs in a second, each. Above that it "

@@ -39,8 +39,8 @@ class BlobSettings:
     output_spool_bytes: int = _setting(
         1 << 30,
         "The most output that waits on the disk of an executor, in the folder `spool` of `data_dir`, while the object "
-        "store of `blobs_url` is away or slow. Beyond it output is lost, and the log says how much. 0: none waits on a "
-        "disk; a run waits at its end, as with a folder that is full.",
+        "store of `blobs_url` is away or slow. Output beyond this is lost, and the log says how much. 0: none waits "
+        "on a disk; a run waits at its end, as with a folder that is full.",
         least=0,
         most=1 << 44,
     )

@@ -36,7 +36,7 @@ class SecretSettings:
         None,
         "A command that has the key, such as one that asks a KMS. It is called with `wrap` or `unwrap` as one more "
         "argument, reads the bytes from its input, and writes the result to its output. It encrypts, and "
-        "`secrets_key` only decrypts, unless that names it. No secret belongs into its arguments.",
+        "`secrets_key` only decrypts, unless that names it. Put no secret into its arguments.",
     )
     secrets_key_command_seconds: float = _setting(
         10.0, "The time limit of one call of `secrets_key_command`.", least=0.1, most=120

@@ -492,7 +492,7 @@ class PreviewBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     overlap: OverlapRule | UnsetType | None = UNSET
     calendars: Calendars | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
-    start: Annotated[datetime, Meta(tz=True, description="Fires after this instant; now if not sent.")] | None = (
+    start: Annotated[datetime, Meta(tz=True, description="Fires after this instant. Default: now.")] | None = (
         msgspec.field(name="from", default=None)
     )
     count: Annotated[int, Meta(ge=1, le=1_000)] = 20

@@ -1,6 +1,6 @@
 """The decision on a due timer: which occurrences run, which are skipped and why, and when the timer is due next.
 
-        Pending ──┬─ held back? ── what fell into the hold goes on record, or becomes one run
+        a timer ──┬─ held back? ── what fell into the hold goes on record, or becomes one run
            ▲      ├─ missed?    ── the misfire rule: skip, the latest, or all up to a limit
            │      ├─ closed?    ── calendars and windows: skip, or hold until they open
            │      └─ else       ── a run
@@ -394,8 +394,8 @@ class _Deciding:
         return None if following is None else TimerState(following)
 
     def _catch_up(self, first: float, end: float, most: int) -> TimerState | None:
-        """Of the missed, from `first` to before `end`, the latest `most` that may run do; a Pending: the last of all
-        were deferred to a time that is yet to come, so they wait on."""
+        """Fire the latest `most` of the missed occurrences from `first` to before `end` that may run. A timer: the last
+        ones were deferred to a time that lies ahead, and wait for it."""
         chosen: list[float] = []
         seen: list[_Seen] = []
         openings: set[float] = set()

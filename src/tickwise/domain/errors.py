@@ -94,13 +94,13 @@ class Malformed(Refused):
 
 
 class Unauthenticated(Refused):
-    """No key, or one that is not known."""
+    """The request has no key, or one that is not known."""
 
     code = "unauthenticated"
 
 
 class NoTokenGiven(Refused):
-    """A terminal that waits for a person gets no tokens yet, or none at all (RFC 8628, section 3.5)."""
+    """A terminal that waits for a person's approval gets no tokens yet, or none at all (RFC 8628, section 3.5)."""
 
     code = "no_token_given"
 
@@ -110,7 +110,7 @@ class NoTokenGiven(Refused):
 
 
 class PasswordLimited(Unauthenticated):
-    """A password that somebody chose who holds less than the person does by now."""
+    """The password was chosen, or could be, by an administrator who may do less than the person may now."""
 
     code = "password_limited"
 
@@ -163,7 +163,7 @@ class Forbidden(Refused):
 
 
 class NoLongerAllowed(Forbidden):
-    """The caller could ask for it, and may not do it by the time at which it is carried out."""
+    """The caller lost the permission between the request and its execution."""
 
     code = "no_longer_allowed"
 
@@ -175,7 +175,7 @@ class SecondFactorMissing(Forbidden):
 
 
 class NotFound(Refused):
-    """There is no such thing in this namespace."""
+    """The thing does not exist in this namespace."""
 
     code = "not_found"
 

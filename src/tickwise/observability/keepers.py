@@ -76,6 +76,7 @@ class ShardMetrics(ShardWatch):
         self._doubts = metrics.doubts.labels(label)
         self._takeovers = metrics.takeover_seconds.labels(label)
         self._epoch = metrics.epoch.labels(label)
+        self._opened_epoch = float("nan")
         self._checkpoint_bytes = metrics.checkpoint_bytes.labels(label)
         self._checkpoint_seconds = metrics.checkpoint_seconds.labels(label)
         self._owned = metrics.owned.labels(label)
@@ -98,6 +99,7 @@ class ShardMetrics(ShardWatch):
 
     def opened(self, epoch: int, seconds: float) -> None:
         self._takeovers.observe(seconds)
+        self._opened_epoch = epoch
         self._epoch.set(epoch)
         self._samples.clear()
 
@@ -111,8 +113,8 @@ class ShardMetrics(ShardWatch):
         values: Mapping[str, float] = {} if figures is None else self._values(figures)
         for name, gauge in self._gauges.items():
             gauge.labels(self._label).set(values.get(name, float("nan")))
-        if figures is None:
-            self._epoch.set(float("nan"))
+        # An owner whose lease was over for a moment goes on in its epoch.
+        self._epoch.set(float("nan") if figures is None else self._opened_epoch)
 
     def _values(self, figures: ShardFigures) -> dict[str, float]:
         found: dict[str, float] = {
@@ -149,7 +151,7 @@ class KeeperMetrics:
     def _ownership(self, registry: CollectorRegistry) -> None:
         self.owned = Gauge(
             "tickwise_keeper_owned",
-            "1: this keeper answers for the shard; 0: it waits for it. The sum over all keepers is 1.",
+            "1: this keeper answers for the shard; 0: it waits for it. The sum over all keepers is 1 for each shard.",
             ["shard"],
             registry=registry,
         )
@@ -183,11 +185,13 @@ class KeeperMetrics:
             registry=registry,
         )  # fmt: skip
         self.log_entries = Counter(
-            "tickwise_keeper_log_entries", "Entries that this keeper wrote.", ["shard"], registry=registry
+            "tickwise_keeper_log_entries", "Log entries that this keeper wrote.", ["shard"], registry=registry
         )
-        self.log_bytes = Counter("tickwise_keeper_log_bytes", "Bytes of these entries.", ["shard"], registry=registry)
+        self.log_bytes = Counter(
+            "tickwise_keeper_log_bytes", "Bytes of log entries that this keeper wrote.", ["shard"], registry=registry
+        )
         self.commit_calls = Histogram(
-            "tickwise_keeper_commit_calls", "Calls with effects that one entry answers.", ["shard"],
+            "tickwise_keeper_commit_calls", "Calls whose effects share one entry of the log.", ["shard"],
             buckets=COMMIT_CALLS, registry=registry,
         )  # fmt: skip
         self.commit_seconds = Histogram(
@@ -221,7 +225,8 @@ class KeeperMetrics:
             registry=registry,
         )
         self.of_owner["bytes"] = Gauge(
-            "tickwise_keeper_tables_behind_bytes", "Bytes of these entries. Commits wait above 64 MiB.", ["shard"],
+            "tickwise_keeper_tables_behind_bytes",
+            "Bytes of log entries not in the readable tables yet. Commits wait above 64 MiB.", ["shard"],
             registry=registry,
         )  # fmt: skip
         self.of_owner["rows"] = Gauge(
@@ -249,7 +254,7 @@ class KeeperMetrics:
         )
         self._loop_lag = BatchHistogram(
             "tickwise_keeper_loop_lag_seconds",
-            "By how much the event loop of this keeper came too late, ten times a second. Near the lease of 5 s the "
+            "The delay of this keeper's event loop, measured ten times a second. Near the lease of 5 s the "
             "shard is lost.",
             buckets=LAG_SECONDS,
             registry=registry,

@@ -96,7 +96,7 @@ class Metrics:
         self._fired = Counter("tickwise_runs_fired", "Runs that schedulers made from timers.", registry=registry)
         self._skipped = Counter(
             "tickwise_occurrences_skipped",
-            "Occurrences that schedulers put on record as skipped, by why.",
+            "Occurrences that schedulers put on record as skipped, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -112,7 +112,7 @@ class Metrics:
         )
         self._dead = Counter(
             "tickwise_dead_letters",
-            "Runs that failed for good and wait for a person, by why.",
+            "Runs that failed for good and wait for a person, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -216,7 +216,7 @@ class Metrics:
         )
         self._task_output = Counter(
             "tickwise_task_output_bytes",
-            "Output of attempts that was kept, by the kind of their task; quick functions without output aside.",
+            "Kept output of attempts, by the kind of their task; without quick functions that had no output.",
             ["kind"],
             registry=registry,
         )
@@ -226,15 +226,15 @@ class Metrics:
         self._streams = Gauge("tickwise_live_streams", "Open streams of live events and logs.", registry=registry)
         self._streams_ended = Counter(
             "tickwise_live_streams_ended",
-            "Streams that ended, by why: `client` hung up, `slow_reader`, `unauthenticated`, `forbidden`, `not_found`, "
-            "`stopping`, `complete`.",
+            "Streams that ended, by reason: `client` hung up, `slow_reader`, `unauthenticated`, `forbidden`, "
+            "`not_found`, `stopping`, `complete`.",
             ["reason"],
             registry=registry,
         )
-        self._events_sent = Counter("tickwise_live_events", "Events that streams were given.", registry=registry)
+        self._events_sent = Counter("tickwise_live_events", "Events sent to streams.", registry=registry)
         self._events_coalesced = Counter(
             "tickwise_live_events_coalesced",
-            "Events beyond the rate of their stream, of which it was told the number.",
+            "Events beyond the rate of their stream, which got only their number.",
             registry=registry,
         )
 
@@ -277,7 +277,7 @@ class Metrics:
         )
         self._mended = Counter(
             "tickwise_violations_healed",
-            "Violations of an invariant that a scheduler put right.",
+            "Violations of an invariant that a scheduler repaired.",
             ["invariant"],
             registry=registry,
         )
@@ -299,7 +299,7 @@ class Metrics:
             "The wait of the oldest claimable run beyond its due time.",
             registry=registry,
         )
-        self._timers = Gauge("tickwise_timers", "Fires that lie ahead.", registry=registry)
+        self._timers = Gauge("tickwise_timers", "Timers of future fires.", registry=registry)
         self._timers_late = Gauge(
             "tickwise_timers_late_seconds", "The time by which the earliest timer is late.", registry=registry
         )
@@ -356,7 +356,7 @@ class Metrics:
         )
         self._lost = Counter(
             "tickwise_broker_lost",
-            "Of those, the ones that were given up. The runs that they named are found by a later look at the store.",
+            "Hints (`tickwise_broker_thrown_total`) that were given up. A later look at the store finds their runs.",
             registry=registry,
         )
 
@@ -366,7 +366,7 @@ class Metrics:
             "tickwise_buffer_items", "The items in a bounded buffer of this process.", ["buffer"], registry=registry
         )
         self._buffer_limit = Gauge(
-            "tickwise_buffer_limit", "The most that may wait in it.", ["buffer"], registry=registry
+            "tickwise_buffer_limit", "The limit of items in a bounded buffer.", ["buffer"], registry=registry
         )
         self._slots = Gauge(
             "tickwise_executor_slots",
@@ -392,18 +392,18 @@ class Metrics:
         self._spans_sent = Counter("tickwise_spans_sent", "Spans that the collector of traces took.", registry=registry)
         self._spans_dropped = Counter(
             "tickwise_spans_dropped",
-            "Spans that did not reach the collector of traces, by why: `full` (too many waited), `failed` (it was "
-            "away, or refused them), `end` (the process ended).",
+            "Spans that did not reach the collector of traces, by reason: `full` (too many waited), `failed` (it "
+            "was away, or refused them), `end` (the process ended).",
             ["reason"],
             registry=registry,
         )
         self._log_lines_lost = Counter(
-            "tickwise_log_lines_lost", "Log lines that could not be written, by where to: `file` or `console`.", ["to"],
+            "tickwise_log_lines_lost", "Log lines that could not be written, to the `file` or the `console`.", ["to"],
             registry=registry,
         )  # fmt: skip
         self._lag = Gauge(
             "tickwise_broker_lag",
-            "Messages of a channel that are there and not done, of the partitions that this process has.",
+            "Messages of a channel that are not yet processed, in the partitions of this process.",
             ["channel"],
             registry=registry,
         )
@@ -454,7 +454,7 @@ class Metrics:
         )
         self._oldest_notice = Gauge(
             "tickwise_notices_oldest_seconds",
-            "Time since the oldest of these was due, or was tried first.",
+            "Time since the oldest waiting notice was due, or was tried first.",
             ["kind"],
             registry=registry,
         )
@@ -560,7 +560,7 @@ class Metrics:
         self._count(self._retries, reasons)
 
     def failed(self, reasons: Mapping[str, int]) -> None:
-        """Runs that ended FAILED, each with a dead letter, by why."""
+        """Runs that ended FAILED, each with a dead letter, by reason."""
         self._count(self._dead, reasons)
 
     def _count(self, counter: Counter, reasons: Mapping[str, int]) -> None:

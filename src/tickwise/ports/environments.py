@@ -38,11 +38,19 @@ class EnvironmentDemand(NamedTuple):
     """A version specifier, such as `>=3.12`."""
     exclude_newer: str = ""
     """A date or an RFC 3339 time: packages that were uploaded later are not taken."""
+    from_source: bool = False
+    """Packages without a wheel are built: strangers' code runs then, with the rights of a plain process. Of scripts
+    that run as plain processes themselves, and of no other."""
+
+    @property
+    def facts(self) -> list[object]:
+        """Facts that tell it from others. Those of one from wheels are as they were before there was another kind."""
+        return [*self[:-1], *(["from source"] if self.from_source else [])]
 
     @property
     def digest(self) -> str:
         """The name of the declaration, 40 hexadecimal digits: the same for equal demands, on every platform."""
-        return sha256(json.dumps(list(self)).encode()).hexdigest()[:40]
+        return sha256(json.dumps(self.facts).encode()).hexdigest()[:40]
 
 
 class EnvironmentFailure(NamedTuple):

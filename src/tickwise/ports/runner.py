@@ -192,9 +192,9 @@ class KindWithEnvironments(Protocol):
     """A task kind whose tasks may declare an environment. Optional."""
 
     def environment_of(self, namespace: str, task: Mapping[str, Any], script: str | None) -> EnvironmentDemand | None:
-        """The environment that a checked task declares; None: it declares none. `script`: the text of the stored script
-        that it names; None: it names none. Raises `Invalid` for a declaration that cannot be read. Its work grows with
-        the length of the texts and no faster."""
+        """The environment that a checked task declares, from wheels; None: it declares none. `script`: the text of the
+        stored script that it names; None: it names none. Raises `Invalid` for a declaration that cannot be read. Its
+        work grows with the length of the texts and no faster."""
         ...
 
 

@@ -241,7 +241,7 @@ class Pages:
         visit.principal = caller.principal().with_origin(*origin)
         named = visit.query.get(NAMESPACE) or None
         if named is not None and len(named) > NAMESPACE_CHARACTERS_MAX:
-            raise NotFound("there is no namespace with a name so long")
+            raise NotFound("there is no namespace with so long a name")
         return (await self._control.directory.principal(caller, named)).with_origin(*origin)
 
     async def _spaces(self, visit: Visit) -> Sequence[str]:

@@ -70,6 +70,12 @@ class Transport:
             )
 
 
+def is_led_here(request: Request) -> bool:
+    """Check whether a page of another server led the browser here: an address that was typed, or opened by a program,
+    comes from none. A browser without fetch metadata does not say."""
+    return (request.headers.get("sec-fetch-site") or "none") not in ("none", "same-origin")
+
+
 def is_local_name(host: str) -> bool:
     """Check whether a `Host` header names the machine itself."""
     try:

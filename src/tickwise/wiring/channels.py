@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
-from tickwise.domain.errors import Misconfigured
+from tickwise.domain.errors import Misconfigured, StoreUnavailable
+from tickwise.ports.clock import Clock
+from tickwise.ports.store import Store
+from tickwise.wiring.cassandra.keyspace import cassandra_store
 from tickwise.wiring.link import given_broker, is_sqs, make_broker
 from tickwise.wiring.runtime import given_database
 from tickwise.wiring.storage.databases import addresses
+
+KEEPER_SECONDS: Final = 15.0
+"""The wait for a keeper: one that has just started owns its shards a moment later, or after the lease of another."""
+LOOK_SECONDS: Final = 0.25
 
 
 class Prepared(NamedTuple):
@@ -30,15 +38,14 @@ def prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
 
 
 async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
-    from tickwise.adapters.store.postgres import PostgresStore
-
     url, clock = given_broker(settings), SystemClock()
     if users and is_sqs(url):
         raise Misconfigured("rights on queues of SQS are policies of AWS, see docs/how-to/sqs.md; leave --allow out")
     broker = make_broker(url, clock)
-    store = PostgresStore(addresses(given_database(settings))[0], clock=clock)
+    database_url = given_database(settings)
+    store = _store(database_url, clock)
     try:
-        await store.open()
+        await _open(store, clock, patience_seconds=KEEPER_SECONDS if is_cassandra(database_url) else 0.0)
         cluster = store.upkeep.cluster_id
         await broker.open(cluster)
         rights = await asyncio.to_thread(_allow, url, users) if users else 0
@@ -46,6 +53,26 @@ async def _prepare(settings: Settings, users: Mapping[str, str]) -> Prepared:
         await broker.close()
         await store.close()
     return Prepared(cluster, rights)
+
+
+async def _open(store: Store, clock: Clock, *, patience_seconds: float) -> None:
+    end = clock.monotonic() + patience_seconds
+    while True:
+        try:
+            return await store.open()
+        except StoreUnavailable:
+            if clock.monotonic() >= end:
+                raise
+        await clock.sleep(LOOK_SECONDS)
+
+
+def _store(database_url: str, clock: Clock) -> Store:
+    """The store that has the name of the installation: of several databases the first one."""
+    if is_cassandra(database_url):
+        return cassandra_store(database_url, clock)
+    from tickwise.adapters.store.postgres import PostgresStore
+
+    return PostgresStore(addresses(database_url)[0], clock=clock)
 
 
 def _allow(url: str, users: Mapping[str, str]) -> int:

@@ -30,7 +30,7 @@ from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.database_findings import Opened, address_findings, of_each, opened
 from tickwise.wiring.storage.databases import addresses
-from tickwise.wiring.storage.file_store import examine_file_store
+from tickwise.wiring.storage.file_store import address_in, examine_file_store, is_used
 from tickwise.wiring.storage.isolation_findings import isolation_findings
 from tickwise.wiring.storage.looks import bucket_findings
 from tickwise.wiring.tls.certificates import read_certificates
@@ -75,9 +75,12 @@ def doctor(
 
 
 def database_of(settings: Settings, running: Running | None, *, given: bool) -> str | None:
-    """The address of the database to look at. `given`: the person named one; else that of what runs comes first."""
-    if running is not None and not given:
-        return running.database_url or settings.database_url
+    """The address of the database to look at. `given`: the person named one; else that of what runs comes first, and
+    then what the next `up` on the data folder would open."""
+    if running is not None and not given and running.database_url is not None:
+        return running.database_url
+    if settings.database_url is None and is_used(settings.data_dir):
+        return address_in(settings.data_dir)
     return settings.database_url
 
 

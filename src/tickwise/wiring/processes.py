@@ -31,6 +31,7 @@ from tickwise.observability.metrics import Metrics
 from tickwise.observability.output_file import LOOK_SECONDS, VARIABLE, OutputFile
 from tickwise.roles.shared.service import Service
 from tickwise.wiring.cassandra.keyspace import (
+    SchemaStatus,
     keyspace_of,
     keyspace_status,
     rebuild_tables,
@@ -166,9 +167,9 @@ def db_grant_service(settings: Settings, role: str) -> None:
         asyncio.run(grant_service(address, role))
 
 
-def db_status(settings: Settings) -> tuple[str, str, bool]:
-    """The version of the given database's schema (`none` for an empty one), the one that this program was written for,
-    and whether it works on what is there."""
+def db_status(settings: Settings) -> SchemaStatus:
+    """The version of the given database's schema, the one that this program was written for, and whether it works on
+    what is there; of Cassandra, who has each shard, too."""
     from tickwise.adapters.store.postgres import schema_status
 
     if is_cassandra(settings.database_url or ""):
@@ -178,9 +179,9 @@ def db_status(settings: Settings) -> tuple[str, str, bool]:
     # Of several the one that is furthest behind.
     found = [each for each, _ in status if each is not None]
     if len(found) < len(status):
-        return "none", wanted, False
+        return SchemaStatus("none", wanted, fits=False)
     oldest = min(found)
-    return oldest.version, wanted, all(each.fits for each in found)
+    return SchemaStatus(oldest.version, wanted, all(each.fits for each in found))
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]], name: str) -> int:

@@ -2,36 +2,38 @@
 
 images from packages ─► machine with an engine ─► secrets.sh, up ─► a job through nginx ─► doctor of each part
     ─► upgrade.sh to another image under load ─► nothing lost, nothing doubled, no request failed ─► down
+
+`make test-compose STORE=cassandra` runs the same stack on Cassandra, and harms it (`compose_cassandra`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from tests.deploy.engine import Docker, engine
-from tests.deploy.files import COMPOSE, DEPLOY, ROOT
+from tests.deploy.files import DEPLOY, ROOT
 from tests.deploy.tools import NotHere
 from tests.deploy.whole import images
 from tests.deploy.whole.machine import Machine, machine, python_in
 from tests.support.waiting import eventually
 
 PLACE: Final = "/srv/tickwise"
-FILE: Final = f"{PLACE}/deploy/compose/compose.yaml"
+FOLDER: Final = f"{PLACE}/deploy/compose"
 GATEWAY: Final = "http://127.0.0.1:8470"
 PROMETHEUS: Final = "http://127.0.0.1:9090"
 LEFT_OUT: Final = frozenset({"grafana"})
+VOLUMES: Final = frozenset({"tickwise_postgres", "tickwise_blobs", "tickwise_kafka"})
 RATE: Final = 5.0
 """Jobs a second while the stack is upgraded: more than one for each container that ends."""
 UP_SECONDS: Final = 300.0
@@ -48,15 +50,16 @@ SANDBOX_LOOK: Final = "id -u; ls /etc/tickwise 2>&1; grep -E '^(CapBnd|NoNewPriv
 class Stack:
     """The stack on one machine."""
 
-    def __init__(self, here: Machine, variables: Mapping[str, str], key: str) -> None:
-        self.here, self.key = here, key
+    def __init__(self, here: Machine, variables: Mapping[str, str], key: str, files: Sequence[str]) -> None:
+        """`files`: names in `deploy/compose`."""
+        self.here, self.key, self.files = here, key, files
         self.variables = dict(variables)
-        self.services = [name for name in yaml.safe_load(COMPOSE.read_text())["services"] if name not in LEFT_OUT]
+        self.services = [name for name in self.compose("config", "--services").split() if name not in LEFT_OUT]
 
     def compose(self, *words: str, seconds: float = 120) -> str:
         """What a command of Compose says."""
-        command = ["docker-compose", "--file", FILE, *words]
-        return self.here(*command, environment=self.variables, seconds=seconds)
+        files = [word for name in self.files for word in ("--file", f"{FOLDER}/{name}")]
+        return self.here("docker-compose", *files, *words, environment=self.variables, seconds=seconds)
 
     def ask(self, url: str) -> Any:
         """The JSON of an answer, asked in the network of the machine with the admin key."""
@@ -79,28 +82,40 @@ class Stack:
         return found
 
 
-async def main() -> None:
-    """All of it. Raises AssertionError with what went wrong, or `NotHere`."""
+@contextlib.asynccontextmanager
+async def whole(servers: Sequence[str], files: Sequence[str], given: Mapping[str, str]) -> AsyncIterator[Stack]:
+    """The stack of these files on a machine with an engine, its images loaded and its secrets made. `given`: variables
+    of the scripts and the files. Raises `NotHere`."""
     async with engine() as docker:
-        say = partial(print, flush=True)
-        built = await asyncio.to_thread(_images, docker)
-        say(f"good  images: {len(built)} built from packages")
+        built = await asyncio.to_thread(_images, docker, servers)
+        say(f"good  images: {len(built) + len(servers)} built from packages")
         with tempfile.TemporaryDirectory(prefix="tickwise-compose-") as name:
             shutil.copytree(DEPLOY, Path(name) / "deploy", ignore=shutil.ignore_patterns("secrets"))
             options = ["--volume", f"{name}:{PLACE}"]
             with machine(docker, images.image_of("engine"), "sh", "-c", ENGINE, options=options) as here:
                 await eventually(partial(_answers, here), what="the engine of the machine answers")
-                servers = {each: images.image_of(each) for each in images.SERVERS}
-                await asyncio.to_thread(here.load, [*servers.values(), built["tickwise"], built["next"]])
-                here("sh", f"{PLACE}/deploy/compose/secrets.sh")
+                names = {each: images.image_of(each) for each in servers}
+                await asyncio.to_thread(here.load, [*names.values(), built["tickwise"], built["next"]])
+                here("sh", f"{FOLDER}/secrets.sh", environment=given)
                 key = (Path(name) / "deploy/compose/secrets/admin_key").read_text()
-                stack = Stack(here, images.variables({**servers, "tickwise": built["tickwise"]}), key)
-                for step in (_up, _job, _sandbox, _watched, partial(_upgrade, image=built["next"]), _down):
-                    say(f"good  {await step(stack)}")
+                named = images.variables({**names, "tickwise": built["tickwise"]})
+                yield Stack(here, {**given, **named}, key, files)
 
 
-def _images(docker: Docker) -> dict[str, str]:
-    for name in ("engine", *images.SERVERS):
+async def main() -> None:
+    """All of it. Raises AssertionError with what went wrong, or `NotHere`."""
+    async with whole(images.SERVERS, ["compose.yaml"], {}) as stack:
+        for step in (up, job, sandbox, partial(watched, least=13), upgrade, partial(down, volumes=VOLUMES)):
+            say(f"good  {await step(stack)}")
+
+
+def say(line: str) -> None:
+    """A line of the report, at once."""
+    print(line, flush=True)
+
+
+def _images(docker: Docker, servers: Sequence[str]) -> dict[str, str]:
+    for name in ("engine", *servers):
         images.made(docker, name)
     return {tag: images.tickwise(docker, tag, label=tag) for tag in ("tickwise", "next")}
 
@@ -113,10 +128,10 @@ def _answers(here: Machine) -> bool:
     return True
 
 
-async def _up(stack: Stack) -> str:
+async def up(stack: Stack) -> str:
     """Everything starts, and nothing has to be started again."""
     try:
-        await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+        await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *lasting(stack), seconds=UP_SECONDS)
     except AssertionError as failure:
         ill = [
             each["Name"] for each in stack.containers() if each["State"].get("Health", {}).get("Status") == "unhealthy"
@@ -137,13 +152,13 @@ async def _up(stack: Stack) -> str:
     return f"up: {len(found)} containers, none started twice; /healthz is ok in {len(health['parts'])} parts"
 
 
-def _lasting(stack: Stack) -> list[str]:
+def lasting(stack: Stack) -> list[str]:
     """The services that stay. Compose waits for the others by itself, and takes their end for a fault if they are
     named."""
     return [name for name in stack.services if name not in ("migrations", "channels", "database_roles")]
 
 
-async def _job(stack: Stack) -> str:
+async def job(stack: Stack) -> str:
     """As docs/how-to/deploy.md says it."""
     answer = await asyncio.to_thread(stack.tickwise, "run", "--shell", "echo hello", "--now", "--follow")
     assert "hello\n" in answer, answer
@@ -151,7 +166,7 @@ async def _job(stack: Stack) -> str:
     return "a job: submitted, run and followed through nginx, by the command of the how-to"
 
 
-async def _sandbox(stack: Stack) -> str:
+async def sandbox(stack: Stack) -> str:
     """In the built image, under the options of the compose file."""
     words = ("run", "--shell", SANDBOX_LOOK, "--isolation", "sandbox", "--now", "--follow")
     answer = await asyncio.to_thread(stack.tickwise, *words)
@@ -160,15 +175,15 @@ async def _sandbox(stack: Stack) -> str:
     return "a sandbox: no secrets of the executor, no capability, no new privileges, a filter of calls"
 
 
-async def _watched(stack: Stack) -> str:
-    """Prometheus reaches every process, and misses none."""
+async def watched(stack: Stack, *, least: int) -> str:
+    """Prometheus reaches every process, and misses none. `least`: their number."""
 
     def up() -> list[str] | None:
         targets = stack.ask(f"{PROMETHEUS}/api/v1/targets?state=active")["data"]["activeTargets"]
         bad = [f"{each['labels']['role']}: {each['lastError']}" for each in targets if each["health"] == "down"]
         assert not bad, bad
         roles = [each["labels"]["role"] for each in targets if each["health"] == "up"]
-        return roles if len(roles) >= 13 else None
+        return roles if len(roles) >= least else None
 
     roles = await eventually(up, within_seconds=60, what="Prometheus has asked every process")
     alerts = stack.ask(f"{PROMETHEUS}/api/v1/alerts")["data"]["alerts"]
@@ -178,23 +193,37 @@ async def _watched(stack: Stack) -> str:
     return f"Prometheus: {len(roles)} processes of {len(set(roles))} roles; alarms that wait: {sorted(names)}"
 
 
-async def _upgrade(stack: Stack, image: str) -> str:
-    """Old and new side by side; under load nothing is lost, nothing is doubled, no request fails."""
-    old = {each["Id"] for each in stack.containers()}
+@contextlib.contextmanager
+def loaded(stack: Stack) -> Iterator[subprocess.Popen[str]]:
+    """A load on the stack; its report is what it says once its standard input ends."""
     load = subprocess.Popen(
         [*stack.here.within(), sys.executable, "-m", "tests.deploy.whole.load", GATEWAY, f"{RATE}"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         env={**os.environ, "TICKWISE_API_KEY": stack.key},
     )  # fmt: skip
     try:
-        command = ("sh", f"{PLACE}/deploy/compose/upgrade.sh", image)
-        await asyncio.to_thread(stack.here, *command, environment=stack.variables, seconds=UPGRADE_SECONDS)
-        stack.variables["IMAGE_TICKWISE"] = image
-        answer, _ = await asyncio.to_thread(load.communicate, timeout=300)
+        yield load
     finally:
         load.kill()
         load.wait()
-    report = json.loads(answer)
+
+
+async def reported(load: subprocess.Popen[str]) -> dict[str, Any]:
+    """End the load, and take its report."""
+    answer, _ = await asyncio.to_thread(load.communicate, timeout=300)
+    report: dict[str, Any] = json.loads(answer)
+    return report
+
+
+async def upgrade(stack: Stack) -> str:
+    """Old and new side by side; under load nothing is lost, nothing is doubled, no request fails."""
+    image = "localhost/tickwise:next"
+    old = {each["Id"] for each in stack.containers()}
+    with loaded(stack) as load:
+        command = ("sh", f"{FOLDER}/upgrade.sh", image)
+        await asyncio.to_thread(stack.here, *command, environment=stack.variables, seconds=UPGRADE_SECONDS)
+        stack.variables["IMAGE_TICKWISE"] = image
+        report = await reported(load)
     assert [[], [], []] == [report["failed"], report["lost"], report["doubled"]], report
     ours = [each for each in stack.containers() if each["State"]["Running"] and each["Id"] not in old]
     wrong = [each["Name"] for each in ours if each["Config"]["Image"] != image and "/tickwise-" in each["Name"]]
@@ -204,7 +233,7 @@ async def _upgrade(stack: Stack, image: str) -> str:
     assert len(ours) >= 13, [each["Name"] for each in ours]
     assert not wrong, wrong
     # What the file says and what runs are the same now: the next `up` replaces nothing.
-    await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *_lasting(stack), seconds=UP_SECONDS)
+    await asyncio.to_thread(stack.compose, "up", "--detach", "--wait", *lasting(stack), seconds=UP_SECONDS)
     gone = {each["Id"] for each in ours} - {each["Id"] for each in stack.containers()}
     assert not gone, f"`up` after the upgrade replaced {len(gone)} containers"
     return (
@@ -213,12 +242,12 @@ async def _upgrade(stack: Stack, image: str) -> str:
     )
 
 
-async def _down(stack: Stack) -> str:
-    """`down` leaves the data, `down --volumes` nothing."""
+async def down(stack: Stack, *, volumes: frozenset[str]) -> str:
+    """`down` leaves the data (`volumes`), `down --volumes` nothing."""
     await asyncio.to_thread(stack.compose, "down", seconds=180)
     assert not stack.containers()
     kept = stack.here("docker", "volume", "ls", "--quiet").split()
-    assert {"tickwise_postgres", "tickwise_blobs", "tickwise_kafka"} <= set(kept), kept
+    assert volumes <= set(kept), kept
     await asyncio.to_thread(stack.compose, "down", "--volumes")
     left = [each for each in stack.here("docker", "volume", "ls", "--quiet").split() if each.startswith("tickwise_")]
     assert not left, left

@@ -14,13 +14,16 @@ from typing import Final
 from tests.deploy.engine import Docker, base
 from tests.deploy.files import DEPLOY, ROOT
 from tests.deploy.tools import said
-from tests.services.packages import KAFKA_VERSION, cache, fetched_jars, kafka_home
+from tests.services.cassandra import CONF as NODE
+from tests.services.packages import KAFKA_VERSION, cache, cassandra_home, fetched_jars, kafka_home
 from tickwise import __version__
 
 PLACE: Final = Path(__file__).with_name("images")
 BUILD_SECONDS: Final = 900.0
 SERVERS: Final = ("nginx", "postgres", "kafka", "redis", "prometheus")
 """There is no Grafana in Debian or any registry of packages, so it is left out of the stack."""
+ON_CASSANDRA: Final = ("nginx", "cassandra", "kafka", "redis", "prometheus")
+"""The same with Cassandra in the place of PostgreSQL."""
 
 
 def image_of(name: str) -> str:
@@ -35,6 +38,8 @@ def made(docker: Docker, name: str) -> str:
         shutil.copytree(PLACE, context)
         if name == "kafka":
             _add_jars(context / "jars")
+        if name == "cassandra":
+            _add_node(context)
         if name == "systemd":
             _add_tree(context / "tree")
         docker(
@@ -51,6 +56,13 @@ def _add_jars(folder: Path) -> None:
     folder.mkdir()
     for jar in (*(kafka_home() / "jars").glob("*.jar"), *commands.glob("*.jar")):
         shutil.copy2(jar, folder)
+
+
+def _add_node(context: Path) -> None:
+    """Cassandra's jars, and the options of Java that the nodes of other tests have."""
+    shutil.copytree(cassandra_home() / "jars", context / "jars")
+    for name in ("jvm.options", "logback.xml"):
+        shutil.copy2(NODE / name, context)
 
 
 def _add_tree(folder: Path) -> None:

@@ -5,6 +5,7 @@ Nothing of the product reads these tables here: each look is CQL, by the partiti
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,7 +19,11 @@ import pytest_asyncio
 from tests.integration.processes.fleet import Fleet, api_client
 from tests.support.cassandras import CLOCK, keyspace, linked
 from tests.support.waiting import eventually
+from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.config import Settings
+from tickwise.wiring.cassandra.stores import KeyspaceStore
+from tickwise.wiring.channels import prepare
 
 pytestmark = pytest.mark.thorough
 
@@ -28,6 +33,16 @@ def _of(job_id: UUID, begin: datetime) -> str:
     hour = begin.replace(minute=0, second=0, microsecond=0)
     hours = ", ".join(f"'{each.isoformat()}'" for each in (hour, hour + timedelta(hours=1)))
     return f"namespace = 'default' AND hour IN ({hours}) AND part = {job_id.bytes[-1] % 64} AND job_id = {job_id}"
+
+
+async def _cluster_id(url: str) -> str:
+    """The name of the installation, as its keeper tells it."""
+    store = KeyspaceStore(read_address(url), CLOCK)
+    try:
+        await store.open()
+        return str(store.upkeep.cluster_id)
+    finally:
+        await store.close()
 
 
 class Reader:
@@ -44,21 +59,21 @@ class Reader:
 @pytest_asyncio.fixture
 async def fleet(
     cassandra_server_url: str, redis_server_url: str, kafka_url: str, tmp_path: Path
-) -> AsyncIterator[tuple[Fleet, str]]:
+) -> AsyncIterator[tuple[Fleet, Settings]]:
     """All roles on a keyspace of their own; requests and results go through Kafka."""
     async with keyspace(cassandra_server_url) as url:
-        prefix = f"flow{CLOCK.random_bytes(4).hex()}"
+        broker_url = f"{kafka_url.partition('?')[0]}?prefix=flow{CLOCK.random_bytes(4).hex()}"
         fleet = Fleet(
             url,
             tmp_path,
             TICKWISE_SIGNALS_URL=redis_server_url,
-            TICKWISE_BROKER_URL=f"{kafka_url.partition('?')[0]}?prefix={prefix}",
+            TICKWISE_BROKER_URL=broker_url,
             TICKWISE_INGEST="buffered",
             TICKWISE_RESULTS="broker",
             TICKWISE_FUNCTION_MODULES="tests.integration.processes.tasks",
         )
         try:
-            yield fleet, url
+            yield fleet, Settings(database_url=url, broker_url=broker_url)
         except BaseException as failure:
             failure.add_note(fleet.logs())
             raise
@@ -67,14 +82,18 @@ async def fleet(
 
 
 @pytest.mark.takes_up_to(120)
-async def test_the_life_of_a_job_is_read_in_the_tables(fleet: tuple[Fleet, str]) -> None:
+async def test_the_life_of_a_job_is_read_in_the_tables(fleet: tuple[Fleet, Settings]) -> None:
     """By who schedules (`due`), by who works (`attempts`, with the token of the claim), and by who wants the result
-    (`runs`)."""
-    roles, url = fleet
-    started = [roles.start(*words) for words in (("keeper",), ("api", "--port", "0"), ("scheduler",), ("recorder",))]
+    (`runs`). The topics were made ahead, by who may make some, and bear the name of the keyspace."""
+    roles, settings = fleet
+    url = settings.database_url or ""
+    await roles.start("keeper").ready()
+    prepared = await asyncio.to_thread(prepare, settings, {})
+    assert (await _cluster_id(url), 0) == prepared
+    started = [roles.start(*words) for words in (("api", "--port", "0"), ("scheduler",), ("recorder",))]
     urls = [await role.ready() for role in started]
     begin = datetime.fromtimestamp(CLOCK.now(), UTC)
-    async with api_client(urls[1] or "") as client, linked(url) as link:
+    async with api_client(urls[0] or "") as client, linked(url) as link:
         reader = Reader(link)
         task = {"kind": "function", "name": "tests.nothing_at_all"}
         at = begin + timedelta(hours=30)

@@ -99,13 +99,16 @@ async def test_outputs_artefacts_and_scripts_pass_through_the_bucket(apart: Apar
     for name in ("one", "two"):
         await apart.start("executor", name, apart.link, TICKWISE_QUEUES=name).ready()
     for name in ("one", "two"):
-        run = await apart.submit("echo first; echo x > kept.txt; sleep 5; echo last", queue=name)
+        is_read = apart.fleet.folder / f"{name}-is-read"
+        waits = f"until [ -e {is_read} ]; do sleep 0.05; done"
+        run = await apart.submit(f"echo first; echo x > kept.txt; {waits}; echo last", queue=name)
 
         async def has_first(run: str = run) -> bool:
             return "first" in (await apart.log(run))["text"]
 
-        await eventually(has_first, within_seconds=10, what="the first line is there")
+        await eventually(has_first, what="the first line is there")
         assert (await apart.state(run))["status"] == "RUNNING"
+        is_read.touch()
         assert (await apart.ended(run))["status"] == "SUCCESS"
         log = await apart.log(run)
         assert ("first\nlast\n", True, 0) == (

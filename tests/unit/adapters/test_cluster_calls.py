@@ -52,10 +52,10 @@ async def test_a_thousand_calls_take_a_bounded_number_of_connections(
     """The others wait for their turn, and all are made; one that is given up leaves its turn to the next."""
     api = Api(cluster, monkeypatch)
     calls = [asyncio.create_task(cluster.ask("GET", "/version")) for _ in range(MANY)]
-    await eventually(lambda: api.open == CALLS_AT_ONCE, within_seconds=5, what="as many as may be are on their way")
+    await eventually(lambda: api.open == CALLS_AT_ONCE, what="as many as may be are on their way")
     for call in calls[CALLS_AT_ONCE - 10 : CALLS_AT_ONCE + 10]:
         call.cancel()
-    await eventually(lambda: api.calls == CALLS_AT_ONCE + 10, within_seconds=5, what="the next ones are")
+    await eventually(lambda: api.calls == CALLS_AT_ONCE + 10, what="the next ones are")
     api.answers.set()
     done = await asyncio.gather(*calls, return_exceptions=True)
     assert MANY - 20 == done.count(b"{}")

@@ -153,6 +153,8 @@ def test_a_virtual_environment_comes_with_what_it_stands_on(tmp_path: Path) -> N
     (packages / "editable.pth").write_text(f"import site\n{source}\n/\n/home\n/no/such/folder\n")
     found = {mount.target for mount in interpreter_mounts(str(venv / "bin/python"))}
     assert {str(base), str(venv), str(source)} == found
+    built = {mount.target for mount in interpreter_mounts(str(venv / "bin/python"), is_built=True)}
+    assert {str(base), str(venv)} == built, "packages name no folder of the machine"
 
 
 def test_of_a_prefix_that_is_a_home_only_python_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +173,7 @@ def test_of_a_prefix_that_is_a_home_only_python_is_shown(tmp_path: Path, monkeyp
 def test_the_system_and_homes_are_never_shown_as_a_whole() -> None:
     """Also under another name."""
     assert not any(map(may_be_whole, map(Path, ("/", "/etc", "/home", "/opt", "/usr/../etc", "/root"))))
+    assert not any(map(may_be_whole, map(Path, ("/run/postgresql", "/var/run/docker", "/proc/sys", "/etc/cron.d"))))
     assert may_be_whole(Path("/opt/python"))
 
 

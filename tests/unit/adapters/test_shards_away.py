@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -10,20 +11,25 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
+from tests.support.waiting import eventually
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.sharded import ShardedStore
+from tickwise.adapters.store.sharded import ShardedStore, dispatch
+from tickwise.adapters.store.sharded.fleet import AWAY_SECONDS
+from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.adapters.store.sharded.turns import IDLE_SECONDS
 from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.missing import watch_missing
+from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest, FireRequest, RunQuery, Store
 from tickwise.ports.store.wrapping import Call, WrappedStore
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor, outcome
 
 LEASE_SECONDS = 15.0
+LONG_LEASE_SECONDS = 100_000.0
 NAMES = {1: "one", 2: "two", 3: "three"}
 
 
@@ -34,6 +40,8 @@ class Breakable(WrappedStore):
         self.is_away = False
         self.left: set[str] = set()
         self.asked: list[str] = []
+        self.slow_seconds = 0.0
+        """Of the real clock: each claim is answered so much later."""
         super().__init__(store)
 
     def around(self, name: str, call: Call) -> Call:
@@ -44,7 +52,10 @@ class Breakable(WrappedStore):
             gone = next((each for each in self.left if any(_names(each, one) for one in arguments)), None)
             if gone is not None:
                 raise NamespaceMoved(gone)
-            return await call(*arguments, **named)
+            answer = await call(*arguments, **named)
+            if name == "attempts.claim" and self.slow_seconds:
+                await asyncio.sleep(self.slow_seconds)  # noqa: TID251 - it is what the test is about: a slow answer
+            return answer
 
         return guarded
 
@@ -227,6 +238,54 @@ async def test_few_runs_beside_many_are_not_starved(installation: Installation) 
     assert ("two" in claimed, claimed.count("one")) == (True, len(claimed) - 1)
 
 
+async def test_runs_of_databases_that_are_always_slow_are_claimed(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of their answers comes after the usual wait for one: the executor waits longer for them, and does not give
+    the same runs back again and again."""
+    monkeypatch.setattr(dispatch, "SLOW_CLAIM_SECONDS", 0.02)
+    router = installation.router
+    number = await router.executors.join(executor())
+    await router.executors.beat(number, LONG_LEASE_SECONDS, [], capacities={})
+    for name in NAMES.values():
+        await router.jobs.add([job(installation, name)])
+    for part in installation.parts:
+        part.slow_seconds = 0.1
+    claimed: list[str] = []
+
+    async def has_all() -> bool:
+        with contextlib.suppress(ShardUnavailable):
+            claimed.extend(each.namespace for each in await router.attempts.claim(wants(number)))
+        await installation.clock.advance(AWAY_SECONDS)
+        return len(claimed) == len(NAMES)
+
+    await eventually(has_all, what="the runs of slow databases are claimed")
+    assert set(NAMES.values()) == set(claimed)
+
+
+async def test_a_slow_database_is_not_starved_by_quick_ones(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have a run for each claim and never fill one; what is in hand does not wait for the slow one, which comes
+    first at the next claim."""
+    monkeypatch.setattr(dispatch, "SLOW_CLAIM_SECONDS", 0.02)
+    router = installation.router
+    number = await router.executors.join(executor())
+    await router.executors.beat(number, LONG_LEASE_SECONDS, [], capacities={})
+    await router.jobs.add([job(installation, "two")])
+    installation.parts[1].slow_seconds = 0.1
+    quick = [Factory(installation.clock.now(), namespace=name, seed=f"quick {name}") for name in ("one", "three")]
+    claimed: set[str] = set()
+
+    async def has_it() -> bool:
+        await router.jobs.add([made.job() for made in quick])
+        claimed.update(each.namespace for each in await router.attempts.claim(wants(number)))
+        await installation.clock.advance(AWAY_SECONDS)
+        return "two" in claimed
+
+    await eventually(has_it, what="the run of the slow database is claimed")
+
+
 async def test_a_claim_is_filled_by_one_busy_database_and_the_next_by_another(installation: Installation) -> None:
     """None is asked for a part of what another could give: half-filled statements cost nearly as much as full ones."""
     router = installation.router
@@ -311,6 +370,17 @@ async def test_a_new_namespace_gets_a_place_that_every_router_knows(installation
     )
     assert rows[0] == rows[1]
     assert first.fleet.places.of("new") == second.fleet.places.of("new")
+
+
+async def test_a_shard_that_drains_gets_no_new_namespace_from_a_router_that_had_nothing_to_do(
+    installation: Installation,
+) -> None:
+    """The answer to the draining counts for each process at once, also for one that has not read the map since."""
+    wanted = rendezvous("new", NAMES)
+    await installation.shard_map.set_state(wanted, ShardState.DRAINING)
+    await installation.router.namespaces.add(NewNamespace(name="new", display_name="New", created_by="ada"))
+    left = [number for number in NAMES if number != wanted]
+    assert rendezvous("new", left) == (await installation.shard_map.read()).places["new"].shard
 
 
 async def test_namespaces_from_before_stay_in_the_first_database(installation: Installation) -> None:

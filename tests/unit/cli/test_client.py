@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 
 import pytest
 
+from tests.services.server import free_port
 from tests.unit.cli.loopback import Reply, serving
 from tickwise.sdk.client import Client, ClientError, ProblemError, Unreachable
 
@@ -74,9 +74,7 @@ def test_a_page_that_is_shorter_than_its_limit_is_not_taken_for_the_last() -> No
 
 def test_nobody_there_is_said_at_once() -> None:
     """A person is watching."""
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    with _client(f"http://127.0.0.1:{port}") as client:
+    with _client(f"http://127.0.0.1:{free_port()}") as client:
         with pytest.raises(Unreachable, match="nothing answers"):
             client.job_get("j")
         assert not client.ready()

@@ -95,7 +95,7 @@ def test_the_data_folder_may_come_from_the_environment(local: Path) -> None:
 def test_a_file_that_is_none_of_ours_is_as_none(tmp_path: Path, content: str) -> None:
     """Half written, or something else."""
     (tmp_path / "client.json").write_text(content, encoding="utf-8")
-    with pytest.raises(CommandFailure, match="no Tickwise running") as caught:
+    with pytest.raises(CommandFailure, match="no running Tickwise") as caught:
         _find(tmp_path)
     assert Exit.UNREACHABLE == caught.value.code
 
@@ -169,5 +169,5 @@ def test_a_server_that_starts_or_stops_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandFailure, match="starting or stopping"):
         _find(tmp_path)
     (tmp_path / "lock").write_text("", encoding="utf-8")
-    with pytest.raises(CommandFailure, match="no Tickwise running"):
+    with pytest.raises(CommandFailure, match="no running Tickwise"):
         _find(tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
+from tickwise.cli.following import describe_end
 from tickwise.cli.main import main
 
 RUN = "01a1fd82-9f65-831f-89c1-01763cd8874b"
@@ -84,3 +85,12 @@ def test_a_bug_of_ours_is_said_without_a_traceback(
         monkeypatch.setenv("TICKWISE_DEBUG", "1")
         assert 70 == main(arguments)
     assert "Traceback" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("with_log", "why"), [(True, "exit status 1: KeyError: 'b'"), (False, "exit status 1: a\nKeyError: 'b'")]
+)
+def test_an_output_that_was_shown_is_not_shown_again_as_the_error(with_log: bool, why: str) -> None:
+    """Who has followed the run has just read it; the cause alone is repeated. Who has only waited sees all of it."""
+    run = {"status": "FAILED", "attempt_number": 1, "error_message": "exit status 1: a\nKeyError: 'b'"}
+    assert f"FAILED: {why}" == describe_end(run, with_log=with_log)

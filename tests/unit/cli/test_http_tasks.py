@@ -11,7 +11,7 @@ import click
 import pytest
 
 from tests.support.kinds import builtin_kinds
-from tickwise.cli.calls.http_tasks import Http, http_task
+from tickwise.cli.calls.http_tasks import Http, changed_task, http_task
 from tickwise.cli.session import Session
 
 
@@ -95,3 +95,20 @@ def test_secrets_come_from_files(session: Session, tmp_path: Path) -> None:
     with pytest.raises(click.UsageError) as refused:
         http_task(session, "https://x/", extra)
     assert "s3cr3t" not in str(refused.value)
+
+
+def test_an_edit_of_a_request_keeps_what_it_does_not_name(session: Session) -> None:
+    """Another address alone: method, headers and body stay. A form takes the place of a body."""
+    before = {"kind": "http", "method": "PUT", "url": "http://a/", "headers": {"X": "***"}, "body": {"a": 1}}
+    assert {**before, "url": "http://b/"} == changed_task(session, before, "http://b/", Http())
+    assert {**before, "method": "GET"} == changed_task(session, before, None, Http(method="get"))
+    formed = changed_task(session, before, None, Http(form=("a=b",)))
+    assert ({"a": "b"}, "PUT", False) == (formed["form"], formed["method"], "body" in formed)
+
+
+def test_another_task_becomes_a_request_by_an_address_alone(session: Session) -> None:
+    """A method says nothing of a command."""
+    command = {"kind": "shell", "command": "date"}
+    assert http_task(session, "http://b/", Http()) == changed_task(session, command, "http://b/", Http())
+    with pytest.raises(click.UsageError, match="--method belongs to http tasks"):
+        changed_task(session, command, None, Http(method="PUT"))

@@ -151,17 +151,18 @@ def test_secrets_are_rows_without_values(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_secret_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
     """By its name."""
     with serving(Reply(200, DETAILS)) as server:
-        assert 0 == called("rm", "db-password", url=server.url)
+        assert 0 == called("remove", "db-password", url=server.url)
     assert [("DELETE", "/api/v1/secrets/db-password")] == [(each.method, each.path) for each in server.received]
     assert "is removed" in capsys.readouterr().out
 
 
 def test_a_secret_that_is_used_is_not_removed_where_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    """The server's refusal is told; `--force` says it beforehand."""
+    """The server's refusal is told, and the option that removes it all the same; `--force` says it beforehand."""
     with serving(Reply(409, IN_USE), Reply(200, DETAILS)) as server:
-        assert 0 != called("rm", "db-password", url=server.url)
-        assert "is used by 1 job" in capsys.readouterr().err
-        assert 0 == called("rm", "db-password", "--force", url=server.url)
+        assert 4 == called("remove", "db-password", url=server.url)
+        told = capsys.readouterr().err
+        assert ("is used by 1 job; runs fail." in told, "secrets remove db-password --force" in told) == (True, True)
+        assert 0 == called("remove", "db-password", "--force", url=server.url)
     assert ["/api/v1/secrets/db-password", "/api/v1/secrets/db-password?force=true"] == [
         each.path for each in server.received
     ]
@@ -174,7 +175,7 @@ def test_a_prompt_asks_before_a_secret_that_is_used_is_removed(
     """With its users; nothing is done unless the answer is yes."""
     monkeypatch.setattr(sys, "stdin", Keyboard(answer))
     with serving(Reply(409, IN_USE), Reply(200, DETAILS)) as server:
-        assert 0 == called("rm", "db-password", url=server.url)
+        assert 0 == called("remove", "db-password", url=server.url)
     told = capsys.readouterr()
     assert "is used by 1 job; runs fail." in told.err
     assert (sent, sent == 2) == (len(server.received), "is removed" in told.out)

@@ -212,6 +212,26 @@ def test_what_travels_is_not_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Warning" not in _python(capsys, _session(), _script(tmp_path, "import loader\nif"))[1]
 
 
+def test_files_that_a_shell_script_reads_and_that_do_not_travel_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those beside it. A path of the system, a variable, and a word in a sentence are nobody's to judge."""
+    (tmp_path / "clean.sh").write_text(
+        '#!/bin/sh\n. ./settings.sh\nsource lib.sh; true\n. /etc/profile\n. "$HOME/x"\necho . notes.txt\n. ./gone.sh\n'
+    )
+    for name in ("settings.sh", "lib.sh", "notes.txt"):
+        (tmp_path / name).write_text("A=1\n")
+    script = work.read_script(tmp_path / "clean.sh")
+
+    def told(**given: Any) -> str:
+        surroundings.of_task(_session(), _said(**given), work.script_task(script), script=script)
+        return " ".join(capsys.readouterr().err.split())
+
+    assert "clean.sh reads settings.sh, lib.sh from its own folder; they do not travel with the job" in told()
+    assert "Warning" not in told(files=tuple(str(tmp_path / name) for name in ("settings.sh", "lib.sh")))
+    assert "Warning" not in told(directory=str(tmp_path))
+
+
 def test_files_that_are_too_large_or_none_are_refused(tmp_path: Path) -> None:
     """Before they are read: one of them may be of any size."""
     command = {"kind": "shell", "command": "ls"}

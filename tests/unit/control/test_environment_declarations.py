@@ -19,10 +19,11 @@ from tickwise.ports.signals import Topic
 from tickwise.ports.store.environments import DeclaredEnvironment, WantedQuery
 
 HEADER = '# /// script\n# requires-python = ">=3.9"\n# dependencies = ["tickle"]\n# ///\n'
-TICKLE = EnvironmentDemand("default", "tickle", python=">=3.9")
+TICKLE = EnvironmentDemand("default", "tickle", python=">=3.9", from_source=True)
+"""As of a job that is a plain process."""
 REPORT = {"kind": "python", "source": "pass", "requirements": "requests<3"}
 LOCK = "version = 1\n"
-REQUESTS = EnvironmentDemand("default", "requests<3")
+REQUESTS = EnvironmentDemand("default", "requests<3", from_source=True)
 
 
 class Stage:
@@ -60,7 +61,7 @@ async def stage() -> AsyncIterator[Stage]:
     [
         (REPORT, REQUESTS),
         ({"kind": "python", "source": HEADER}, TICKLE),
-        ({"kind": "python", "source": "pass", "lock": LOCK}, EnvironmentDemand("default", lock=LOCK)),
+        ({"kind": "python", "source": "pass", "lock": LOCK}, EnvironmentDemand("default", lock=LOCK, from_source=True)),
         ({"kind": "python", "source": "pass"}, None),
         ({"kind": "python", "source": HEADER, "python": "/opt/python"}, None),
         ({"kind": "shell", "command": HEADER}, None),
@@ -88,13 +89,22 @@ async def test_each_job_with_a_time_to_come_declares(stage: Stage, plan: dict[st
 
 
 async def test_a_stored_script_declares_for_the_jobs_that_name_it(stage: Stage) -> None:
-    """The task itself, for the default queue; a job that names it, for its own. The header lies in the blobs."""
+    """The task itself, for the default queue, and from wheels: it does not say how it will run. A job that names it,
+    for its own. The header lies in the blobs."""
     await stage.here.ask("POST", "/tasks", 201, {"taskId": "report", "name": "report", "script": HEADER})
-    assert await stage.wanted() == [TICKLE]
+    assert await stage.wanted() == [TICKLE._replace(from_source=False)]
     assert await stage.wanted("slow") == []
     job = {"name": "a", "taskId": "report", "queue": "slow", "cron": "0 6 * * *"}
     await stage.here.ask("POST", "/jobs", 201, job)
     assert await stage.wanted("slow") == [TICKLE]
+
+
+async def test_a_job_in_a_sandbox_declares_wheels(stage: Stage) -> None:
+    """Also one that was a plain process before."""
+    job_id = await stage.here.create(task=REPORT, cron="0 6 * * *", isolation="sandbox")
+    assert await stage.wanted() == [REQUESTS._replace(from_source=False)]
+    await stage.here.ask("PUT", f"/jobs/{job_id}", 200, {"isolation": "process"})
+    assert set(await stage.wanted()) == {REQUESTS, REQUESTS._replace(from_source=False)}
 
 
 async def test_a_job_that_is_changed_declares_anew(stage: Stage) -> None:

@@ -80,6 +80,16 @@ async def test_commits_takeovers_and_checkpoints_are_counted(
     assert (1, 1) == (seen["owned"], seen["epoch"])
 
 
+async def test_an_owner_whose_lease_was_over_for_a_moment_tells_its_epoch_again(
+    store: KeeperStore, metrics: Metrics, shard: ShardMetrics
+) -> None:
+    """It says nothing while its lease is over, and goes on in the same epoch."""
+    shard.observe(None)
+    assert math.isnan(told(metrics)["epoch"])
+    shard.observe(store.figures())
+    assert (1, 1) == (told(metrics)["owned"], told(metrics)["epoch"])
+
+
 async def test_a_commit_in_doubt_is_counted_and_the_shard_is_taken_again(
     store: KeeperStore, log: GatedLog, metrics: Metrics
 ) -> None:

@@ -205,7 +205,7 @@ async def test_two_schedulers_make_one_message() -> None:
     real = night.store.alerts.fold
 
     async def fold(fold: Any) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await both.wait()
         return await real(fold)
 

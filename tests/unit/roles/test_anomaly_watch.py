@@ -166,7 +166,7 @@ async def test_two_schedulers_tell_one_anomaly_once() -> None:
     real = night.store.alerts.note
 
     async def note(noted: object) -> int:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await both.wait()
         return await real(noted)  # type: ignore[arg-type]  # as it was called
 

@@ -25,6 +25,7 @@ from tickwise.ports.store import ClaimRequest, NewJob, RunCancel
 from tickwise.roles.executor import departure
 from tickwise.roles.executor.capacity import RunnerConfig
 from tickwise.roles.executor.lease import Lease
+from tickwise.roles.executor.registration import FIRST_JOIN_SECONDS
 from tickwise.roles.executor.role import Executor
 from tickwise.roles.executor.settings import ExecutorSettings
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
@@ -54,6 +55,38 @@ async def until_let_go(rig: Rig) -> None:
     rig.flaky.gone = True
     await rig.clock.advance(LEASE)
     await rig.executor._lease_watch.watch()
+
+
+# ------------------------------------------------------------------------------------------ joining at the start
+
+
+@pytest.mark.parametrize("way", ["away", "answers_lost"])
+@pytest.mark.parametrize("call", ["executors.join", "executors.beat"])
+async def test_a_start_beside_a_failover_joins_when_it_is_over(way: str, call: str) -> None:
+    """With the store away, and with an answer that is lost after the number was stored."""
+    rig = Rig()
+    names: set[str] = getattr(rig.flaky, way)
+    names.add(call)
+    start = asyncio.ensure_future(rig.executor.prepare())
+    for _ in range(4):
+        await rig.clock.settle()
+        await rig.clock.advance(1.0)
+    assert not start.done()
+    names.clear()
+    await drive(rig.clock, start)
+    job = await rig.submit()
+    await rig.tick()
+    assert job.run_id in rig.runner.running
+
+
+async def test_a_start_gives_up_while_its_supervisor_still_waits() -> None:
+    """So that what is wrong is said by the end of the process, too."""
+    rig = Rig()
+    rig.flaky.gone = True
+    began = rig.clock.monotonic()
+    with pytest.raises(StoreUnavailable):
+        await drive(rig.clock, rig.executor.prepare())
+    assert FIRST_JOIN_SECONDS <= rig.clock.monotonic() - began < FIRST_JOIN_SECONDS + 2
 
 
 # ------------------------------------------------------------------------------------------ what runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from email.utils import formatdate
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.services.server import free_port
 from tests.unit.cli.loopback import Reply, serving
 from tickwise_sdk import AsyncClient, Client, ProblemError, ServerTrust, Unreachable
 from tickwise_sdk.exchange import Exchange
@@ -37,15 +37,9 @@ def create(request: pytest.FixtureRequest) -> Creates:
     return made
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port: int = unused.getsockname()[1]
-        return port
-
-
 async def test_a_server_that_starts_is_waited_for(create: Creates, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is refused is tried again: the server may restart."""
-    port = _free_port()
+    port = free_port()
     with ExitStack() as stack:
         pauses: list[float] = []
 
@@ -63,7 +57,7 @@ async def test_a_server_that_starts_is_waited_for(create: Creates, monkeypatch: 
 async def test_a_server_that_stays_away_is_given_up(create: Creates) -> None:
     """Once patience ends, with the key under which it may be sent again."""
     with pytest.raises(Unreachable, match="nothing answers") as failed:
-        await create(f"http://127.0.0.1:{_free_port()}", patience_seconds=0.0)
+        await create(f"http://127.0.0.1:{free_port()}", patience_seconds=0.0)
     assert failed.value.idempotency_key is not None
 
 
@@ -149,7 +143,7 @@ async def test_a_proxy_of_the_environment_is_used_and_named(create: Creates, mon
         monkeypatch.setenv("http_proxy", proxy.url)
         assert {"job_id": "j"} == await create(url, trust=trust)
     assert ["http://tickwise.example/api/v1/jobs"] == [each.path for each in proxy.received]
-    port = _free_port()
+    port = free_port()
     monkeypatch.setenv("http_proxy", f"http://user:secret@127.0.0.1:{port}")
     with pytest.raises(Unreachable, match=rf"tickwise\.example by the proxy 127\.0\.0\.1:{port} of") as failed:
         await create(url, trust=trust, patience_seconds=0.0)

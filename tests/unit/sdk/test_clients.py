@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
 
+from tests.services.server import free_port
 from tests.unit.cli.loopback import Reply, serving
 from tickwise_sdk import (
     AsyncClient,
@@ -50,9 +50,7 @@ async def test_refusals_and_absent_servers_have_their_errors() -> None:
         async with AsyncClient(server.url, "key") as client:
             with pytest.raises(ProblemError, match="no"):
                 await client.get_job("j")
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    async with AsyncClient(f"http://127.0.0.1:{port}", "key", patience_seconds=0.0) as client:
+    async with AsyncClient(f"http://127.0.0.1:{free_port()}", "key", patience_seconds=0.0) as client:
         with pytest.raises(Unreachable, match="nothing answers"):
             await client.get_job("j")
         assert not await client.is_ready()

@@ -17,13 +17,14 @@ from tests.support.alerts import opened
 from tests.support.app import API
 from tests.support.pages import Browser, Markup, Rig, pages
 from tickwise.control.notices.action_links import SKEW_SECONDS, ActionLink, ActionLinkSigner, LinkAction
-from tickwise.domain.notices.rules import AlertState, NoticeEvent, NoticeLine, NoticeState, Severity
+from tickwise.domain.notices.rules import AlertState, FailuresOf, NoticeEvent, NoticeLine, NoticeState, Severity
 from tickwise.ports.audit import AuditQuery
 from tickwise.ports.identity.sessions import PublicKey
 from tickwise.ports.store.notices import AlertQuery, NoticeQuery, NotificationRuleQuery, SettledNotice
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.contracts.store.notices.deliveries import notice
 from tickwise.testing.factories import Factory
+from tickwise.web.views.notices.rules import FIELDS
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 HOOK = {"name": "on-call", "kind": "webhook", "url": "https://hooks.example.com/very-secret"}
@@ -284,6 +285,49 @@ async def test_a_fault_of_a_rule_stands_at_its_field(rig: Rig, said: dict[str, s
         assert [each for each in page.named("span") if each.get("id") == f"fault-{field}"], answer.text
         assert "broken" in {each.get("value") for each in page.named("input")}
     assert [] == await rig.here.store.notification_rules.find(NotificationRuleQuery(namespace="default"))
+
+
+async def test_a_rule_is_changed_on_its_page(rig: Rig) -> None:
+    """Its fields come filled in, and one that is emptied is taken away. What the form does not have stays: a share of
+    failures, the days of quiet hours, whether it is on. Who may only look is offered no change."""
+    for name in ("on-call", "boss"):
+        await asked(rig, "POST", "/channels", {**HOOK, "name": name})
+    job = (await asked(rig, "POST", "/jobs", {"name": "nightly", "every": "1h"}))["job_id"]
+    made = await asked(rig, "POST", "/notification-rules", {
+        "name": "broken", "on": ["failure"], "channels": ["on-call"], "jobs": ["nightly"], "labels": {"team": "a"},
+        "repeat": "4h", "failures_of": {"failures": 3, "runs": 10}, "enabled": False,
+        "quiet": {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin", "days": ["mon", "tue"]},
+        "escalate": {"after": "30m", "channels": ["boss"]},
+    })  # fmt: skip
+    rule_id = made["rule_id"]
+    browser = await rig.signed_in("dev", ("developer", "default"))
+    page = Markup((await browser.get(f"/notification-rules?rule={rule_id}")).text)
+    filled = {
+        each["name"]: "yes" if each.get("type") == "checkbox" else each.get("value") or ""
+        for each in page.named("input")
+        if each.get("name") in FIELDS and (each.get("type") != "checkbox" or "checked" in each)
+    }
+    assert {
+        "name": "broken", "on_failure": "yes", "channels": "on-call", "jobs": job, "labels": "team=a", "repeat": "4h",
+        "quiet_from": "22:00", "quiet_to": "07:00", "quiet_zone": "Europe/Berlin", "escalate_after": "30m",
+        "escalate_channels": "boss", "rule": rule_id, "group": "5m", "after": "", "in_a_row": "", "attempts": "",
+    } == filled  # fmt: skip
+    changed = {**filled, "name": "flaky", "repeat": "", "labels": "", "quiet_from": "23:00", "severity": "critical"}
+    answer = await browser.get("/notification-rules/new?" + urlencode({**changed, "severity": "warning"}))
+    page = Markup(answer.text)
+    assert ("Nothing is changed yet." in page.words, "Change the rule flaky?" in page.words) == (True, True)
+    fields = {each["name"]: each["value"] for each in page.named("input") if each.get("type") == "hidden"}
+    assert 422 == (await browser.post(f"/notification-rules/{rule_id}/change", changed)).status_code
+    assert 303 == (await browser.post(f"/notification-rules/{rule_id}/change", fields)).status_code
+    [rule] = await rig.here.store.notification_rules.find(NotificationRuleQuery(namespace="default"))
+    assert ("flaky", None, {}, (UUID(job),), False) == (
+        rule.name, rule.repeat_seconds, rule.labels, rule.jobs, rule.enabled,
+    )  # fmt: skip
+    assert rule.quiet is not None
+    assert (23 * 60, frozenset({0, 1}), FailuresOf(3, 10)) == (rule.quiet.begin, rule.quiet.weekdays, rule.failures_of)
+    viewer = await rig.signed_in("viewer", ("viewer", "default"))
+    assert "Edit broken" not in (await viewer.get("/notification-rules")).text
+    assert 403 == (await viewer.post(f"/notification-rules/{rule_id}/change", fields)).status_code
 
 
 async def test_a_rule_about_successes_is_looked_at_and_stored(rig: Rig) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
+import pytest
 import pytest_asyncio
 
 from tests.support.app import API
@@ -16,6 +17,7 @@ from tickwise.domain.model import Principal
 from tickwise.ports.store import ClaimRequest, FireRequest, JobQuery
 from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor, outcome
+from tickwise.web import charts
 from tickwise.web.views.overview import _held_back
 from tickwise.web.views.rows import lateness_of
 
@@ -117,6 +119,19 @@ async def test_the_main_line_of_an_error_is_shown_and_all_of_it_is_at_hand(rig: 
         page = Markup((await ada.get(path)).text)
         assert "exit status 1: ValueError: no money the whole error" in page.words, path
         assert "a line of output" in page.words, path
+
+
+async def test_who_sees_some_jobs_alone_is_told_of_their_failures(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a person has no counts of the namespace; the verdict names the failures that they see, and no others."""
+    monkeypatch.setattr(charts, "HOUR", 1e9)  # no hour ends during the test
+    for team in ("red", "blue"):
+        await _failed(rig, await _job(rig, schedule_type="ON_DEMAND", max_retries=0, labels={"team": team}), TRACE)
+    person = {"name": "Red", "password": "four quiet herons wade", "roles": [
+        {"role": "viewer", "namespace": "default", "labels": {"team": "red"}}]}  # fmt: skip
+    assert 201 == (await rig.here.client.post(f"{API}/users", json=person)).status_code
+    browser = rig.browser()
+    assert 303 == (await browser.sign_in("Red")).status_code
+    assert "One run failed in this hour." in Markup((await browser.get("/")).text).words
 
 
 async def test_a_job_that_is_held_back_is_not_overdue(rig: Rig) -> None:

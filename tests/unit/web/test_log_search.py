@@ -175,3 +175,18 @@ async def test_a_line_of_tickwise_has_a_label_on_the_page_and_one_that_a_task_pr
     assert content == raw.content
     asked = await rig.here.client.get(f"{API}/runs/{run}/logs", headers={"accept": "application/json"})
     assert ["task", "tickwise", "task"] == [each["origin"] for each in asked.json()["parts"]]
+
+
+async def test_a_line_of_tickwise_is_told_apart_where_it_is_found(rig: Rig) -> None:
+    """On the page by a label that no task can print, in the API by its origin; a task's own words have neither."""
+    ours = b"[kept as artefacts: a.csv (1 byte)]"
+    content = ours + b"\n" + ours + b"\n"
+    (run,) = await _written(rig, [("orders", content)])
+    blobs = rig.here.control.context.blobs
+    await blobs.put(own_key(run, 1), ranges_content(((len(ours) + 1, len(content)),)))
+    ada = await rig.signed_in("ada", ("viewer", "default"))
+    page = Markup((await ada.get("/logs?find=artefacts")).text)
+    assert 1 == len([each for each in page.named("li") if each.get("class") == "own"])
+    assert 1 == page.words.count("Tickwise [kept as")
+    found = (await rig.here.client.get(f"{API}/logs?find=artefacts")).json()["hits"]
+    assert [(0, "task"), (len(ours) + 1, "tickwise")] == [(each["offset"], each["origin"]) for each in found]

@@ -98,7 +98,7 @@ async def test_the_page_of_a_secret_names_its_users_and_a_removal_asks(rig: Rig)
     listed = Markup((await browser.get("/secrets")).text)
     assert "/secrets/db" in {each["href"] for each in listed.named("a")}
     page = Markup((await browser.get("/secrets/db")).text)
-    assert "1 job and 1 stored task. Without the secret, their runs fail." in page.words
+    assert "1 job and 1 stored task. Without the secret, runs fail." in page.words
     assert ("nightly <b>" in page.words, "stored task shared" in page.words) == (True, True)
     assert f"/jobs/{job}" in {each["href"] for each in page.named("a")}
     refused = await browser.post("/secrets/db/remove", {"confirm": "yes"})
@@ -110,6 +110,21 @@ async def test_the_page_of_a_secret_names_its_users_and_a_removal_asks(rig: Rig)
     assert {"confirm", "force"} == {each["name"] for each in page.named("input") if each.get("type") == "checkbox"}
     assert 303 == (await browser.post("/secrets/db/remove", {"confirm": "yes", "force": "yes"})).status_code
     assert 404 == (await browser.get("/secrets/db")).status_code
+
+
+async def test_a_secret_is_replaced_on_its_own_page(rig: Rig) -> None:
+    """By the version that the page showed; who may only look is offered no form."""
+    await rig.here.client.put(f"{API}/secrets/db", json={"value": "first"})
+    browser = await rig.signed_in("developer", ("developer", "default"))
+    page = Markup((await browser.get("/secrets/db")).text)
+    assert ["/secrets/db/replace", "/secrets/db/remove"] == [
+        each["action"] for each in page.named("form") if each.get("action", "").startswith("/secrets/")
+    ]
+    (version,) = [each["value"] for each in page.named("input") if each.get("name") == "version"]
+    sent = await browser.post("/secrets/db/replace", {"version": version, "secret": VALUE})
+    assert (303, VALUE.encode()) == (sent.status_code, await value_of(rig, "db"))
+    viewer = await rig.signed_in("viewer", ("viewer", "default"))
+    assert "/secrets/db/replace" not in (await viewer.get("/secrets/db")).text
 
 
 async def test_the_page_of_a_secret_that_nothing_uses_says_so(rig: Rig) -> None:

@@ -198,3 +198,12 @@ def test_of_many_things_some_are_named() -> None:
 def test_a_long_name_is_cut() -> None:
     """It cannot push the sentence off the page."""
     assert len(judged({"alerts": [alert("x" * 10_000)]})[0].sentence) < 120
+
+
+@pytest.mark.parametrize(
+    ("is_cut", "words"), [(False, "8 runs failed in this hour."), (True, "At least 8 runs failed")]
+)
+def test_failures_that_were_not_counted_to_the_end_are_at_least_so_many(is_cut: bool, words: str) -> None:
+    """Who sees some jobs has no counts, and is told of the failures that are listed."""
+    found = verdict(HealthFacts(now=NOW, stats=stats(), failed=8, is_failed_cut=is_cut))
+    assert (WELL, True) == (found.lead, found.rest[0].sentence.startswith(words))

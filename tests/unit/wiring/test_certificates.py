@@ -78,7 +78,7 @@ async def test_a_replaced_pair_is_served_to_new_connections_while_others_stay(
         async def is_second() -> bool:
             return await number_of(here.host, here.port) == numbers[1]
 
-        await eventually(is_second, within_seconds=10, what="the new certificate is served")
+        await eventually(is_second, what="the new certificate is served")
         for client in clients:
             client.send(LIVE)
             assert 200 == (await client.answer()).status

@@ -45,6 +45,14 @@ _AWAY: Final = re.compile(
     r"HTTP status server error|429 Too Many Requests|408 Request Timeout|error decoding response body|"
     r"tls handshake|unexpected EOF"
 )
+_NO_WHEEL: Final = re.compile(
+    r"ha(?:s|ve) no usable wheels|building from source is disabled|Building source distributions .* disabled|"
+    r"is marked as `--no-build`|the packages of a script in a sandbox are wheels"
+)
+WHEELS_ADVICE: Final = (
+    ". Nothing of a package runs before the script is in its sandbox, so packages come as wheels: put one into your "
+    "index (`pip wheel`), or let the job run with isolation process"
+)
 _COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -65,7 +73,10 @@ def failure_of(status: int | BuildLimit, log: bytes, limits: BuildLimits) -> Env
         return EnvironmentFailure(
             ENVIRONMENT_UNAVAILABLE, f"the index of packages could not be reached for the script's environment: {words}"
         )
-    return EnvironmentFailure(ENVIRONMENT_INVALID, f"the environment that the script declares cannot be built: {words}")
+    advice = WHEELS_ADVICE if _NO_WHEEL.search(words) else ""
+    return EnvironmentFailure(
+        ENVIRONMENT_INVALID, f"the environment that the script declares cannot be built: {words}{advice}"
+    )
 
 
 def _over(limit: BuildLimit, words: str, limits: BuildLimits) -> EnvironmentFailure:

@@ -270,7 +270,7 @@ class UvEnvironments:
         another one, so nothing that a namespace builds ever runs in a script of another."""
         found = self._keys.get(demand)
         if found is None:
-            facts = [FORMAT, *demand, *_PLATFORM, sys.version, str(self._host.interpreter)]
+            facts = [FORMAT, *demand.facts, *_PLATFORM, sys.version, str(self._host.interpreter)]
             if len(self._keys) >= MAX_KEYS:
                 self._keys.clear()
             found = self._keys[demand] = sha256(json.dumps(facts).encode()).hexdigest()[:40]
@@ -458,6 +458,7 @@ class UvEnvironments:
             "requirements": demand.requirements,
             "lock": demand.lock,
             "exclude_newer": demand.exclude_newer,
+            "from_source": demand.from_source,
             "nice": NICE_AHEAD if is_ahead else 0,
         }
         file = site.folder / "request.json"

@@ -125,7 +125,7 @@ class JwtIssuer:
             made = await self._add(algorithm, signs_in=signs_in, newest=newest, forgets=at_once, audit=audit)
             if made is not None:
                 return made
-        raise Unavailable("others make keys at the same moment; send the same again")
+        raise Unavailable("too many keys are made at the same time; send the same again")
 
     async def _add(
         self,

@@ -49,7 +49,10 @@ class SecretServer:
         self._address = address.rstrip("/")
         parts = urlsplit(self._address)
         if not parts.hostname or parts.username is not None or parts.query or parts.fragment:
-            raise Misconfigured(f"the address of {called}, {parts.hostname or 'without a host'}, is only an address")
+            raise Misconfigured(
+                f"the address of {called} ({parts.hostname or 'without a host'}) must be a plain one, such as "
+                "https://vault.example.com:8200, without a user, a query or a fragment"
+            )
         # The operator names it: it may be anywhere.
         port = parts.port or (443 if parts.scheme == "https" else 80)
         self._access = HttpAccess(hosts=frozenset({(parts.hostname, port)}))

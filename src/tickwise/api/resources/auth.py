@@ -156,7 +156,7 @@ AUTH: Final = (
         summary="A token that works for ten minutes, for a password, a refresh token, a key, a terminal that a person "
         "approved, or the token of another issuer.",
         description="Use it as `Authorization: Bearer`. A refresh token works once; shown again, it ends its session, "
-        "because one of two has a stolen one. A person with a second factor gets the problem "
+        "because one of the two clients stole it. A person with a second factor gets the problem "
         "`second_factor_required` for a right password, with a `challenge` that works for five minutes: send it with "
         "`grant_type` `second_factor` and a `code`. Keys and refresh tokens are not asked for one. A terminal gets 400 "
         "with the `code` `authorization_pending` or `slow_down` while it waits, and `access_denied` or "

@@ -63,10 +63,10 @@ class RulesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class CoversQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The times that are looked at."""
 
-    start: Annotated[datetime, Meta(tz=True, description="Now if not sent.")] | UnsetType = msgspec.field(
+    start: Annotated[datetime, Meta(tz=True, description="Default: now.")] | UnsetType = msgspec.field(
         name="from", default=UNSET
     )
-    end: Annotated[datetime, Meta(tz=True, description="30 days later if not sent.")] | UnsetType = msgspec.field(
+    end: Annotated[datetime, Meta(tz=True, description="Default: 30 days later.")] | UnsetType = msgspec.field(
         name="to", default=UNSET
     )
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
@@ -358,13 +358,13 @@ CALENDARS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/calendars:preview", control=CalendarService.preview, name="previewCalendar",
-        previews=True, tag="calendars", summary="Which times a calendar would cover that is not stored.",
+        previews=True, tag="calendars", summary="The times that a calendar would cover, without storing it.",
         handler=calendar_preview, body=CalendarPreviewBody, answers=(CoversView,),
     ),
     Endpoint(
         method="PUT", path=_NAMED, control=CalendarService.put, name="putCalendar", tag="calendars",
         summary="Create a calendar, or replace it as a whole.",
-        description="Jobs name it in `calendars`. Times that it closes from now on are decided anew; existing runs "
+        description="Jobs name it in `calendars`. Times that it closes from now on are decided again; existing runs "
         "stay. `holidays` and `ics` are resolved now, from the first day of last year for ten years on.",
         handler=calendar_put, body=CalendarBody, answers=(CalendarView,), further=(201,), refuses=(409, 412),
         conditional=True,

@@ -21,7 +21,7 @@ from tickwise.domain.error_groups import ErrorDecision, ErrorStatus
 from tickwise.domain.model import LATEST_INSTANT
 from tickwise.ports.store import ErrorGroupQuery, ErrorGroupRow, ErrorPlace
 
-Statuses = Annotated[list[ErrorStatus], Meta(max_length=3, description="May be given several times; all if not.")]
+Statuses = Annotated[list[ErrorStatus], Meta(max_length=3, description="May be given several times. Default: all.")]
 
 _resolve: Final = msgspec.json.Decoder(ErrorResolveBody)
 _ignore: Final = msgspec.json.Decoder(ErrorIgnoreBody)

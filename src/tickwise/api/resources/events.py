@@ -149,7 +149,9 @@ async def log_stream(call: Call) -> Reply:
     if last is not None:
         place = read_log_id(last)
         if place is None:
-            raise BadParameter("this Last-Event-ID is none of ours: begin without one", parameter="Last-Event-ID")
+            raise BadParameter(
+                "this Last-Event-ID is not from this server: begin without one", parameter="Last-Event-ID"
+            )
         attempt, offset = place
     run_id = call.uuid("run_id", "run")
     position = LogPosition(attempt, offset, only)

@@ -21,7 +21,7 @@ class ExplainQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     at: (
         Annotated[
             datetime,
-            Meta(tz=True, description="Past or to come, to the second; the job's state now if not sent."),
+            Meta(tz=True, description="Past or future, to the second. Default: the present state of the job."),
         ]
         | UnsetType
     ) = UNSET
@@ -109,12 +109,12 @@ def _view(found: Explanation, job_id: UUID | None) -> ExplanationView:
 EXPLAIN: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/explain", control=ExplainService.job, name="explainJob", tag="jobs",
-        summary="The reason that a job did, or did not, run at a time; or does not run now.",
+        summary="Explain why a job did, or did not, run at a time, or does not run now.",
         handler=job_explain, answers=(ExplanationView,), query=ExplainQuery, refuses=(404,),
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/explain", control=ExplainService.run, name="explainRun", tag="runs",
-        summary="The reason that a run was late, was skipped, waits, or ran as it did.",
+        summary="Explain why a run was late, was skipped, waits, or ran as it did.",
         handler=run_explain, answers=(ExplanationView,), refuses=(404,),
     ),
 )  # fmt: skip

@@ -38,7 +38,7 @@ JOB_MOVES: Final = (
         description="Needs `jobs:write` in both. The job must have no unfinished run (409, `job_busy`). The stored "
         "task or script, the calendars and the successors that it names must be there, too (409, `references_missing`, "
         "names those that are not). Ended runs, with logs and dead letters, stay in the "
-        "namespace in which they ran; from there nothing is run again. The same again answers the job as it is.",
+        "namespace in which they ran; from there nothing is run again. Sent again, it returns the job as it is.",
         handler=job_move, body=JobMoveBody, answers=(JobView, JobWrittenView), refuses=(404, 409),
     ),
 )  # fmt: skip

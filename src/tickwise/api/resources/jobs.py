@@ -102,7 +102,8 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             Meta(
                 pattern=ENDING,
                 description="The last characters of its id, as the command line shows it. Looked for among jobs that "
-                "recur or are planned, and those of the last day. Goes alone, but for `limit`, and has one page.",
+                "recur or are planned, and those of the last day. No other "
+                "parameter but `limit` goes with it. The answer has one page.",
             ),
         ]
         | UnsetType
@@ -111,7 +112,7 @@ class JobsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         bool,
         Meta(
             description="`next_run_at` of jobs that recur is the first time that calendars, maintenance windows and "
-            "stops let run, and not the next one of the schedule; null: none that is near. It does not concern "
+            "stops let run, and not the next one of the schedule; null: none soon. It does not concern "
             "`next_run_after` and `next_run_before`."
         ),
     ] = False
@@ -459,7 +460,7 @@ _BUFFERED: Final = (
 JOBS: Final = (
     Endpoint(
         method="POST", path=f"{API}/jobs", control=RequestService.create, name="createJob", tag="jobs",
-        summary="Create a job. Answered once it is durable.", description=_BUFFERED,
+        summary="Create a job. The answer comes once it is durable.", description=_BUFFERED,
         handler=job_create, body=JobBody, answers=(JobCreated,), status=201, refuses=(409,), foretold=True, keyed=True,
         headers_of=_location_of, answer_headers=("Location",), pending=(PendingView,),
     ),
@@ -473,8 +474,8 @@ JOBS: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs", control=JobService.search, name="listJobs", tag="jobs",
         summary="List and search jobs, newest first.",
-        description="A search looks at so many jobs at a time: a page of it may be short, or empty, and lead on by its "
-        "`Link`. Then jobs that recur or run on demand come first, and older one-time jobs behind them.",
+        description="A search looks at a bounded number of jobs for each page: a page may be short, or empty, and its "
+        "`Link` leads on. Then jobs that recur or run on demand come first, and older one-time jobs behind them.",
         handler=jobs_list, answers=(list[JobView],), query=JobsQuery,
     ),
     Endpoint(

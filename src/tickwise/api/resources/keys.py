@@ -127,9 +127,8 @@ async def key_revoke(call: Call) -> Reply:
 KEYS: Final = (
     Endpoint(
         method="POST", path=f"{API}/keys", control=KeyService.make, name="createKey", tag="keys",
-        summary="Make a key, at most as strong as the one that asks. Its secret is told this once.",
-        description="A key has no permission and no time that the one that asks does not have, in any namespace, for "
-        "any labels. "
+        summary="Make a key, at most as strong as the one that makes it. Its secret is shown only once.",
+        description="A new key has at most the permissions, namespaces, labels and expiry of the key that makes it. "
         "A key that a person makes, and each that it makes in turn, works with the permissions of that person: it does "
         "at most what they may do now, and nothing once they are deactivated. "
         "A `role` stands for its permissions as they are now. The answer is not kept, so an "
@@ -159,7 +158,7 @@ KEYS: Final = (
     ),
     Endpoint(
         method="DELETE", path=f"{API}/keys/{{key_id}}", control=KeyService.revoke, name="revokeKey", tag="keys",
-        summary="Revoke a key for ever; the key as it is then is answered.",
+        summary="Revoke a key permanently, and return it.",
         description="Each process of the API refuses it at once where signals come through, and within 4 seconds where "
         "they do not. Revoking it again changes nothing. A key that works in several namespaces is revoked in that of "
         "the request, and works in the others. A caller with `keys:admin` in the installation revokes keys of each "

@@ -30,7 +30,7 @@ from tickwise.control.runs.payloads import run_payload
 from tickwise.ports.paging import place_after
 from tickwise.ports.store import LetterResolution, LetterRow, LetterStatus, Replay
 
-Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times; all if not.")]
+Statuses = Annotated[list[LetterStatus], Meta(max_length=6, description="May be given several times. Default: all.")]
 
 _redrive: Final = msgspec.json.Decoder(RedriveBody)
 _discard: Final = msgspec.json.Decoder(DiscardBody)
@@ -189,8 +189,8 @@ LETTERS: Final = (
         method="GET", path=f"{API}/dead-letters", control=LetterService.search,
         name="listDeadLetters", tag="dead letters",
         summary="Search dead letters: runs that failed for good, newest first.",
-        description="A search looks at so many failed runs at a time: a page of it may be short, or empty, and lead on "
-        "by its `Link`.",
+        description="A search looks at a bounded number of failed runs for each page: a page may be short or empty, "
+        "and its `Link` leads on.",
         handler=letters_list, answers=(list[LetterView],), query=LettersQuery,
     ),
     Endpoint(
@@ -201,14 +201,15 @@ LETTERS: Final = (
     Endpoint(
         method="POST", path=f"{API}/dead-letters/{{run_id}}/redrive", control=LetterService.redrive,
         name="redriveDeadLetter",
-        tag="dead letters", summary="A new run in its place, with its payload or another; linked both ways.",
+        tag="dead letters",
+        summary="Run a dead letter again as a new run, with its payload or another; the two are linked.",
         handler=letter_redrive, body=RedriveBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
     ),
     Endpoint(
         method="POST", path=f"{API}/dead-letters/{{run_id}}/discard", control=LetterService.discard,
         name="discardDeadLetter",
-        tag="dead letters", summary="Nothing more is done about it; the run stays on record as FAILED.",
+        tag="dead letters", summary="Discard a dead letter; the run stays on record as FAILED.",
         handler=letter_discard, body=DiscardBody, optional_body=True, answers=(LetterView, LetterSettledView),
         refuses=(404, 409),
     ),
@@ -216,8 +217,8 @@ LETTERS: Final = (
         method="POST", path=f"{API}/dead-letters/{{run_id}}/decide", control=LetterService.decide,
         name="decideDeadLetter",
         tag="dead letters", summary="Decide a run whose outcome is unknown (status `held`).",
-        description="The run stays on record as FAILED, with reason `unknown_outcome`. A sequence goes on from what "
-        "is said here. To run it again instead, redrive it.",
+        description="The run stays on record as FAILED, with reason `unknown_outcome`. A sequence continues by this "
+        "decision. To run it again instead, redrive it.",
         handler=letter_decide, body=DecideBody, answers=(LetterView, LetterSettledView),
         refuses=(404, 409),
     ),

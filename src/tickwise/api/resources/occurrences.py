@@ -20,10 +20,10 @@ from tickwise.domain.model import Trigger
 class OccurrencesQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The part of the time line."""
 
-    start: Annotated[datetime, Meta(tz=True, description="A day ago if not sent.")] | UnsetType = msgspec.field(
+    start: Annotated[datetime, Meta(tz=True, description="Default: a day ago.")] | UnsetType = msgspec.field(
         name="from", default=UNSET
     )
-    end: Annotated[datetime, Meta(tz=True, description="A day ahead if not sent.")] | UnsetType = msgspec.field(
+    end: Annotated[datetime, Meta(tz=True, description="Default: a day ahead.")] | UnsetType = msgspec.field(
         name="to", default=UNSET
     )
     limit: Annotated[int, Meta(ge=1, le=1_000, description="The most items of one page.")] = 100

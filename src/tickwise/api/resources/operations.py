@@ -277,14 +277,14 @@ OPERATIONS: Final = (
     ),
     Endpoint(
         method="GET", path=f"{API}/operations", control=OperationService.page, name="listOperations", tag="operations",
-        summary="Operations over many things at once, newest first.",
+        summary="List operations over many things at once, newest first.",
         description="Those that the key may look at: operations of jobs with `jobs:read` or `jobs:write`, of runs and "
         "of dead letters with `runs:read` or `runs:write`.",
         handler=operations_list, answers=(list[OperationView],), query=OperationsQuery,
     ),
     Endpoint(
         method="GET", path=f"{API}/operations/{{operation_id}}", control=BufferedService.operation, name="getOperation",
-        tag="operations", summary="One operation, and how far it has come.",
+        tag="operations", summary="One operation and its progress.",
         description="Needs `jobs:read` or `jobs:write` for an operation of jobs, `runs:read` or `runs:write` for one "
         "of runs or dead letters.",
         handler=operation_get, answers=(OperationView,), refuses=(404,), pending=(PendingView,),

@@ -103,7 +103,7 @@ QUEUES: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/queues/{{queue}}/hold", control=QueueService.hold, name="holdQueue", tag="queues",
-        summary="Let a queue stand still, from now or a time on, until a time or until it is resumed.",
+        summary="Hold a queue, from now or a time on, until a time or until it is resumed.",
         description="No more of its runs begin. Running ones go on, and waiting ones keep their places. A hold "
         "replaces the one before.",
         handler=queue_hold, body=QueueHoldBody, optional_body=True, answers=(QueueView,), refuses=(404,),
@@ -112,13 +112,13 @@ QUEUES: Final = (
         method="POST", path=f"{API}/queues/{{queue}}/drain", control=QueueService.drain,
         name="drainQueue", tag="queues",
         summary="Hold a queue from now on; the answer says how many of its runs still go on.",
-        description="It is empty when `dispatched` and `running` are 0: ask again, it takes as long as they take.",
+        description="It is drained when `dispatched` and `running` are 0: ask again until they are.",
         handler=queue_drain, body=QueueDrainBody, optional_body=True, answers=(QueueView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/queues/{{queue}}/resume", control=QueueService.resume,
         name="resumeQueue", tag="queues",
-        summary="Let a queue go on; one that is not on hold goes on anyway.",
+        summary="Resume a queue; this changes nothing if it is not on hold.",
         handler=queue_resume, answers=(QueueView,), refuses=(404,),
     ),
 )  # fmt: skip

@@ -114,7 +114,7 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
             Meta(
                 pattern=ENDING,
                 description="The last characters of its id, as the command line shows it. Looked for among runs under "
-                "way and those of the last day. Goes alone, but for `limit`; there is no further page.",
+                "way and those of the last day. No other parameter but `limit` goes with it. The answer has one page.",
             ),
         ]
         | UnsetType
@@ -123,8 +123,8 @@ class RunsQuery(RunsOfJobQuery, forbid_unknown_fields=True, kw_only=True):
         list[UUID],
         Meta(
             max_length=40,
-            description="The latest run of each of these jobs, without its error and result; one that is yet to come "
-            "only if there is no other among the newest 5. May be given several times. Goes alone.",
+            description="The latest run of each of these jobs, without its error and result; a future one only if "
+            "there is no other among the newest 5. May be given several times. No other parameter goes with it.",
         ),
     ] = []
 
@@ -304,14 +304,13 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs", control=RunService.search, name="listRuns", tag="runs",
         summary="Search runs, newest first.", handler=runs_list, answers=(list[RunView],), query=RunsQuery,
-        description="A search looks at so many runs at a time: a page of it may be short, or empty, and lead on by its "
-        "`Link`. With a part of a name, the runs of jobs that recur or run on demand come first.",
+        description="A search looks at a bounded number of runs for each page: a page may be short or empty, and "
+        "its `Link` leads on. With a part of a name, the runs of jobs that recur or run on demand come first.",
     ),
     Endpoint(
         method="GET", path=f"{API}/runs/counts", control=RunService.tally, name="countRuns", tag="runs",
         summary="Counts of the runs that ended in each hour, by final state: 92 days at most, by default the last day.",
-        description="Counted as they come on record, so it is exact, and as quick with any number of runs. "
-        "Hours are those of "
+        description="Counted as they come on record: exact, and as fast with any number of runs. Hours are those of "
         "UTC; hours and states without a run are left out. Kept for 400 days, longer than the runs.",
         handler=run_counts, answers=(list[RunCountView],), query=RunCountsQuery,
     ),
@@ -327,8 +326,8 @@ RUNS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/runs/{{run_id}}/retry", control=RunService.retry, name="retryRun", tag="runs",
-        summary="A new run like one that has ended, with its payload or another.",
-        description="Of a failed run this is a redrive of its dead letter, and like that it is done once: 409 "
+        summary="Repeat a run that has ended, as a new run, with its payload or another.",
+        description="For a failed run this redrives its dead letter, which happens once: 409 "
         "`letter_settled` names the run that was made, or the decision.",
         handler=run_retry, body=RunRetryBody, optional_body=True, answers=(RunDemanded,), status=202,
         refuses=(404, 409), foretold=True,
@@ -343,8 +342,8 @@ RUNS: Final = (
     Endpoint(
         method="GET", path=f"{API}/runs/{{run_id}}/logs/file", control=RunService.log_file, name="downloadRunLog",
         tag="runs", summary="The whole output of an attempt as a file, as far as it is written.",
-        description="A download that was cut goes on by `Range`, with the ETag in `If-Range`. While an output grows, "
-        "its tag changes.",
+        description="A client resumes a download that was cut by `Range`, with the ETag in `If-Range`. While an output "
+        "grows, its tag changes.",
         handler=run_log_file, query=ArtefactsQuery, refuses=(404, 416), also={206: ()},
         headers=("Range", "If-Range"), answer_media=("text/plain",),
         answer_headers=("Content-Disposition", "ETag", "Accept-Ranges", "Content-Range", "Tickwise-Attempt"),
@@ -361,7 +360,7 @@ RUNS: Final = (
         name="getArtefact", tag="runs", summary="The content of a file that an attempt left, by its name.",
         description="The name is the path in the work folder, its slashes as `%2F`. With `blobs_downloads = redirect` "
         "the answer is a 307 to an address of the object store that is signed for some minutes: send no key there. "
-        "A download that was cut goes on by `Range`, with the ETag in `If-Range`.",
+        "A client resumes a download that was cut by `Range`, with the ETag in `If-Range`.",
         handler=artefact_get, query=ArtefactsQuery, refuses=(404, 416), rest="artefact", also={206: (), 307: ()},
         headers=("Range", "If-Range"), answer_media=("application/octet-stream",),
         answer_headers=("Content-Disposition", "Location", "ETag", "Accept-Ranges", "Content-Range"),

@@ -30,7 +30,7 @@ _backfill: Final = msgspec.json.Decoder(BackfillBody)
 class PreviewQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """From when on, how far to look, and for whom."""
 
-    start: Annotated[datetime, Meta(tz=True, description="Fires after this instant; now if not sent.")] | UnsetType = (
+    start: Annotated[datetime, Meta(tz=True, description="Fires after this instant. Default: now.")] | UnsetType = (
         msgspec.field(name="from", default=UNSET)
     )
     count: Annotated[int, Meta(ge=1, le=1_000)] = 20
@@ -190,7 +190,7 @@ SCHEDULES: Final = (
     Endpoint(
         method="GET", path=f"{API}/jobs/{{job_id}}/preview", control=ScheduleService.preview_job,
         name="previewJob", tag="schedules",
-        summary="The next fires of a job, in its zone and the viewer's, calendars applied.",
+        summary="The next fires of a job, in its zone and the viewer's; calendars are applied.",
         handler=job_preview, answers=(PreviewView,), query=PreviewQuery, refuses=(404,),
     ),
     Endpoint(
@@ -204,7 +204,7 @@ SCHEDULES: Final = (
         method="POST", path=f"{API}/jobs/{{job_id}}/skipNext", control=ScheduleService.skip_next,
         name="skipNext", tag="schedules",
         summary="Skip the next occurrence; the schedule stays (202: an executor holds it and was asked to give it up).",
-        description="Sent again, it skips the one after; `occurrence` names the one that is meant. Occurrences that "
+        description="Sent again, it skips the next one; name the intended one with `occurrence`. Occurrences that "
         "calendars, windows or stops skip anyway are passed over, and go on record with it.",
         handler=job_skip_next, body=SkipNextBody, optional_body=True, answers=(OccurrenceView,), further=(202,),
         refuses=(404, 409),

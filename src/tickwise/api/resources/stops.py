@@ -22,7 +22,7 @@ _body: Final = msgspec.json.Decoder(StopBody)
 class StopsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The stops of the list, and the page."""
 
-    standing: Annotated[bool, Meta(description="Only stops that are in force or to come.")] = True
+    standing: Annotated[bool, Meta(description="Only stops that are in force or in the future.")] = True
     limit: Limit = 50
     cursor: Cursor | UnsetType = UNSET
 
@@ -182,7 +182,7 @@ _WHAT: Final = (
 STOPS: Final = (
     Endpoint(
         method="GET", path=f"{API}/stops", control=StopService.page, name="listStops", tag="stops",
-        summary="Stops, the newest first: those in force or to come, or with `standing=false` all of the last 90 days.",
+        summary="List stops, newest first: those in force or in the future; `standing=false`: all of the last 90 days.",
         handler=stops_list, answers=(list[StopView],), query=StopsQuery,
     ),
     Endpoint(

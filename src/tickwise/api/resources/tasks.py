@@ -149,7 +149,7 @@ async def tasks_list(call: Call) -> Reply:
 TASKS: Final = (
     Endpoint(
         method="POST", path=f"{API}/tasks", control=TaskService.put, name="storeTask", tag="tasks",
-        summary="Store a script or a task as a new version; the newest content again is that version.",
+        summary="Store a script or a task as a new version; unless its content is that of the newest version.",
         handler=task_put, body=TaskBody, answers=(TaskView,), status=201,
     ),
     Endpoint(

@@ -214,7 +214,7 @@ USERS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/users/password", name="changePassword", tag="users", signed_in=True,
-        summary="Choose another password for oneself. All sessions end, and open links work no more.",
+        summary="Choose another password for oneself. All sessions end, and open links stop working.",
         handler=password_change, body=PasswordBody, answers=(UserView,), refuses=(412,), secret=True,
     ),
     Endpoint(
@@ -232,7 +232,7 @@ USERS: Final = (
     ),
     Endpoint(
         method="DELETE", path=f"{_ROLES}/{{name}}", control=RoleService.drop, name="removeAccessRole",
-        tag="users", summary="Remove a custom role that no person has; its last state is answered.",
+        tag="users", summary="Remove a custom role that no person has, and return it.",
         handler=role_drop, answers=(AccessRoleView,), refuses=(404, 409),
     ),
     Endpoint(
@@ -254,7 +254,7 @@ USERS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/users/{{user_id}}/reset", control=UserService.reset, name="resetPassword",
-        tag="users", summary="Make a link with which a person chooses another password. Links of before work no more.",
+        tag="users", summary="Make a link with which a person chooses another password. Earlier links stop working.",
         handler=user_reset, answers=(LinkView,), status=201, refuses=(404, 412), secret=True,
         answer_headers=("Cache-Control",),
     ),

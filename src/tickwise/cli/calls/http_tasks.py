@@ -60,13 +60,14 @@ def taken(options: Mapping[str, Any]) -> Http:
 def http_options(command: Decorated) -> Decorated:
     """`--method` and all that follows."""
     options: list[Callable[[Decorated], Decorated]] = [
-        click.option("--method", metavar="METHOD", help="With --http.  [GET; POST with --data or --form]"),
+        click.option("--method", metavar="METHOD", help="With --http: the method.  [GET; POST with --data or --form]"),
         click.option(
             "--query", multiple=True, metavar="NAME=VALUE",
             help="With --http: a parameter of the address; repeat it for more.",
         ),
         click.option(
-            "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="With --http; repeat it for more."
+            "--header", "headers", multiple=True, metavar="'NAME: VALUE'",
+            help="With --http: a header; repeat it for more."
         ),
         click.option(
             "--data", metavar="TEXT",
@@ -92,11 +93,18 @@ def http_options(command: Decorated) -> Decorated:
         click.option("--cert-key", metavar="FILE", help="With --http: its private key, as PEM without a password."),
         click.option("--ca", metavar="FILE", help="With --http: the certificates to trust, as PEM.  [the system's]"),
         click.option("--tls-min", metavar="VERSION", help="With --http: the oldest TLS, 1.2 or 1.3.  [1.2]"),
-        click.option("--connect-timeout", metavar="DURATION", help="With --http: for a connection.  [30s]"),
         click.option(
-            "--answer-timeout", metavar="DURATION", help="With --http: until the answer begins.  [that of --timeout]"
+            "--connect-timeout", metavar="DURATION",
+            help="With --http: the longest wait for a connection.  [30s]",
         ),
-        click.option("--answer-bytes", type=click.IntRange(1), metavar="BYTES", help="With --http: of the answer."),
+        click.option(
+            "--answer-timeout", metavar="DURATION",
+            help="With --http: the longest wait until the answer begins.  [that of --timeout]"
+        ),
+        click.option(
+            "--answer-bytes", type=click.IntRange(1), metavar="BYTES",
+            help="With --http: the most bytes of the answer.",
+        ),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -131,6 +139,24 @@ def http_task(session: Session, url: str, extra: Http) -> dict[str, Any]:
         task["expect"] = [int(status) if status.isdecimal() else status for status in statuses]
         work.blame(session, "/task/expect", "--expect", extra.expect)
     return task | _proofs(session, extra) | _limits(session, extra)
+
+
+def changed_task(session: Session, before: Mapping[str, Any], url: str | None, extra: Http) -> dict[str, Any]:
+    """The http task `before`, with another address and other values where the options say so; what they do not name
+    stays. Another kind of task becomes an http task by an address. Raises `click.UsageError`."""
+    is_http = before.get("kind") == "http"
+    if url is None and not is_http:
+        stray = extra.given()
+        belong = "belongs" if len(stray) == 1 else "belong"
+        raise click.UsageError(f"{' and '.join(stray)} {belong} to http tasks, and this job runs another one.")
+    kept = dict(before) if is_http else {}
+    said = http_task(session, kept.get("url", "") if url is None else url, extra)
+    if is_http and not extra.method:
+        del said["method"]
+    for one, other in (("body", "form"), ("form", "body")):
+        if one in said:
+            kept.pop(other, None)
+    return {**kept, **said}
 
 
 def _proofs(session: Session, extra: Http) -> dict[str, Any]:

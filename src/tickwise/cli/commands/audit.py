@@ -282,7 +282,7 @@ def verify(session: Session, *, anchors: tuple[Path, ...], database_url: str | N
     """Check that no entry was edited, removed, moved or put in.
 
     Reads the database itself and changes nothing. Only with --anchors can it tell that the end of a chain was cut off,
-    or that a whole chain was written anew.
+    or that a whole chain was rewritten.
 
     The exit code is 1 if something is wrong.
     """

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from tickwise.cli.session import Session, json_option
+from tickwise.cli.session import Session, json_option, keep_quiet
 
 ROLES = ("api", "search", "scheduler", "executor", "recorder")
 
@@ -48,6 +48,7 @@ def prepare(session: Session, users: dict[str, str]) -> None:
     from tickwise import config
     from tickwise.wiring import channels
 
+    keep_quiet()
     done = channels.prepare(config.load(session.environ), users)
     if session.as_json:
         session.show_json({"cluster": done.cluster, "rights": done.rights, "users": users})

@@ -24,7 +24,7 @@ _name_argument = click.argument("name", callback=_checked_name)
 
 @click.group()
 def calendars() -> None:
-    """Keep calendars: holidays, business hours, blackout days.
+    """Manage calendars: holidays, business hours, blackout days.
 
     A job names one: `--calendar holidays` never runs in it, `--calendar business-hours:include` only in it.
     """
@@ -32,9 +32,9 @@ def calendars() -> None:
 
 @click.group()
 def windows() -> None:
-    """Keep maintenance windows.
+    """Manage maintenance windows.
 
-    No job by schedule starts in one, if it has all labels of the window; a window without labels is for all jobs.
+    No scheduled run starts in a window if its job has all labels of the window. One without labels is for all jobs.
     """
 
 
@@ -210,7 +210,7 @@ def _show(session: Session, found: dict[str, Any], head: dict[str, Any], calenda
 @calendars.command("covers")
 @_name_argument
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [now]")
-@click.option("--to", "end", metavar="TIME", help="To this one.  [30 days later]")
+@click.option("--to", "end", metavar="TIME", help="Until this time.  [30 days later]")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
@@ -222,12 +222,12 @@ def calendar_covers(session: Session, name: str, *, start: str | None, end: str 
 @windows.command("covers")
 @_name_argument
 @click.option("--from", "start", metavar="TIME", help="From this time on.  [now]")
-@click.option("--to", "end", metavar="TIME", help="To this one.  [30 days later]")
+@click.option("--to", "end", metavar="TIME", help="Until this time.  [30 days later]")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="The most rows to show.")
 @view_options
 @click.pass_obj
 def window_covers(session: Session, name: str, *, start: str | None, end: str | None, limit: int) -> None:
-    """Show when a maintenance window goes on."""
+    """Show the times of a maintenance window."""
     _show_covers(session, session.client.window_covers(name, **_range(session, start, end), limit=limit))
 
 
@@ -266,7 +266,7 @@ def _show_covers(session: Session, found: dict[str, Any]) -> None:
 @server_options
 @click.pass_obj
 def delete_calendar(session: Session, name: str) -> int:
-    """Delete a calendar that no job goes by."""
+    """Delete a calendar that no job uses."""
     return _show_deleted(session, session.client.calendar_delete(name), f"Calendar {output.safe(name)}")
 
 

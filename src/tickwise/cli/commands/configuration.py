@@ -19,7 +19,7 @@ from tickwise.cli.session import Session, data_dir_option, json_option
 
 @click.command()
 @click.option("--set", "only_set", is_flag=True, help="Only the settings that differ from the defaults.")
-@click.option("--explain", is_flag=True, help="Also the meaning of each setting.")
+@click.option("--explain", is_flag=True, help="Show the meaning of each setting, too.")
 @click.option("--here", is_flag=True, help="The settings of this shell, also while a server runs.")
 @data_dir_option
 @json_option
@@ -28,7 +28,7 @@ def config(session: Session, only_set: bool, explain: bool, here: bool) -> None:
     """Show the settings in force and where each came from.
 
     These are the settings of the `tickwise up` that runs in the data folder. If none runs, or with --here, they are
-    those that a process would have that was started from this shell. Secrets are masked.
+    those of a process started from this shell. Secrets are masked.
     """
     from tickwise.config import load
     from tickwise.config.described import Described

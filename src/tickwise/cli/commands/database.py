@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
 from tickwise.cli.session import Session, json_option
 from tickwise.cli.terminal.progress import progress
@@ -42,7 +43,7 @@ _database = click.option(
     "--shards",
     type=click.IntRange(1, SHARD_STEP),
     metavar="N",
-    help="On Cassandra: make the keyspace with N shards, which stays so.  [1]",
+    help="On Cassandra: make the keyspace with N shards; the number stays.  [1]",
 )
 @_database
 @json_option
@@ -54,7 +55,7 @@ def upgrade(
     shards: int | None,
     database_url: str | None,
 ) -> None:
-    """Bring the schema to what this program needs. Safe to run twice, or from several machines at once."""
+    """Upgrade the schema to the version of this program. Safe to run twice, or from several machines at once."""
     from tickwise import config
     from tickwise.wiring import processes
 
@@ -114,14 +115,28 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
 @json_option
 @click.pass_obj
 def status(session: Session, database_url: str | None) -> None:
-    """Show the schema's version, and the one that this program needs."""
+    """Show the schema's version, and the one that this program needs.
+
+    Of a keyspace of Cassandra also its shards: the keeper of each, the number of its tenure, and when its lease ends.
+    No keeper is asked, so this works while none runs.
+    """
     from tickwise import config
     from tickwise.wiring import processes
 
-    found, needed, fits = processes.db_status(config.load(session.environ, {"database_url": database_url}))
+    found, needed, fits, shards = processes.db_status(config.load(session.environ, {"database_url": database_url}))
     if session.as_json:
-        session.show_json({"found": found, "needed": needed, "current": found == needed, "fits": fits})
-    elif found == needed:
+        told = {"found": found, "needed": needed, "current": found == needed, "fits": fits}
+        session.show_json(told if shards is None else {**told, "shards": shards})
+        return
+    _say_version(session, found, needed, fits=fits)
+    if shards:
+        session.say(f"The keyspace has {len(shards)} shard{'s'[: len(shards) - 1]}.")
+        rows = [[str(each[name]) or "-" for name in ("shard", "address", "epoch", "lease_told")] for each in shards]
+        output.table(session, ("SHARD", "KEEPER", "EPOCH", "LEASE"), rows, empty="")
+
+
+def _say_version(session: Session, found: str, needed: str, *, fits: bool) -> None:
+    if found == needed:
         session.say(f"The schema is at {found}, and this program needs no other.")
     elif fits:
         session.say(f"The schema is at {found}; this program was written for {needed}, which it serves too.")
@@ -136,10 +151,10 @@ def status(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def rebuild_tables(session: Session, database_url: str | None) -> None:
-    """Make the readable tables of a Cassandra keyspace anew.
+    """Rebuild the readable tables of a Cassandra keyspace.
 
     Drops `jobs`, `runs`, `attempts` and the others that people and other programs read, and makes them empty. The
-    keeper notices within seconds and writes every row again from what it knows. Nothing else rests on these tables.
+    keeper notices within seconds and writes every row again from what it knows. Nothing else depends on these tables.
     """
     from tickwise import config
     from tickwise.wiring import processes
@@ -157,10 +172,10 @@ def rebuild_tables(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def grant_executor(session: Session, role: str, database_url: str | None) -> None:
-    """Give ROLE of the database what an executor needs, and no more.
+    """Grant ROLE of the database the rights of an executor, and no others.
 
-    The role can then claim runs and report what became of them. It reads no keys, stored tasks or answers, and what it
-    could do in the schema before is taken from it. Run it as the role that owns the schema, and again after each
+    The role can then claim runs and report their outcomes. It reads no keys, stored tasks or answers, and loses
+    its earlier rights in the schema. Run it as the role that owns the schema, and again after each
     upgrade.
     """
     from tickwise import config
@@ -179,7 +194,7 @@ def grant_executor(session: Session, role: str, database_url: str | None) -> Non
 @json_option
 @click.pass_obj
 def grant_service(session: Session, role: str, database_url: str | None) -> None:
-    """Give ROLE of the database what API, scheduler and recorder need.
+    """Grant ROLE of the database the rights of API, scheduler and recorder.
 
     The role does not own the schema: it can add entries to the audit log, and can neither change nor remove them. Run
     it as the role that owns the schema, and again after each upgrade.

@@ -12,7 +12,7 @@ from tickwise.cli.arguments import secret_option
 from tickwise.cli.commands.up import running_up
 from tickwise.cli.connection import CLIENT_FILE, read_local
 from tickwise.cli.failures import Exit
-from tickwise.cli.session import Session, data_dir_option, json_option
+from tickwise.cli.session import Session, data_dir_option, json_option, keep_quiet
 
 if TYPE_CHECKING:
     from tickwise.wiring.doctor import Left, Running
@@ -35,8 +35,8 @@ _database = click.option(
 def doctor(context: click.Context, database_url: str | None) -> int | None:
     """Check this set-up and give advice.
 
-    Beside a running `up` it looks at that one's port and database, unless --database names another; of one that was
-    killed it says so.
+    It checks the port and the database of a running `up`, unless --database names another database, and says so if the
+    last `up` was killed.
 
     The exit code is 1 if something is broken.
     """
@@ -48,6 +48,7 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
     from tickwise import config
     from tickwise.wiring.doctor import doctor as examine
 
+    keep_quiet()
     settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     findings = examine(
         settings,

@@ -40,7 +40,7 @@ WAIT_SECONDS: Final = 1.0
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="As of a job with this label, for windows; repeat it.",
+    help="Apply the maintenance windows of jobs with this label; repeat it for more.",
 )
 @click.option("--from", "start", metavar="TIME", help="Fires strictly after this time; 2h: from now.  [now]")
 @click.option("--count", type=click.IntRange(1, 1000), default=10, show_default=True, help="Number of times to show.")
@@ -98,7 +98,7 @@ def _fire(session: Session, fire: dict[str, Any], seen_at: float) -> tuple[str, 
 @click.command()
 @click.argument("job", type=JOB)
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'yesterday 03:00', 2h (ago).  [a day ago]")
-@click.option("--to", "end", metavar="TIME", help="To this one: 'tomorrow 10:00', 2h (from now).  [in a day]")
+@click.option("--to", "end", metavar="TIME", help="Until this time: 'tomorrow 10:00', 2h (from now).  [in a day]")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows to show.")
 @list_options
 @click.pass_obj
@@ -188,7 +188,7 @@ def _zone_of(session: Session, job: str, text: str) -> tzinfo | None:
 @view_options
 @click.pass_obj
 def skip_next(session: Session, job: str, reason: str | None) -> None:
-    """Skip a job's next run by schedule; the schedule stays as it is."""
+    """Skip a job's next scheduled run; the schedule does not change."""
     work.blame(session, "/reason", "--reason", reason or "")
     body = {"reason": reason} if reason else {}
     _show_moved(session, session.client.job_skip_next(resolve(session, job), body))
@@ -200,7 +200,7 @@ def skip_next(session: Session, job: str, reason: str | None) -> None:
 @view_options
 @click.pass_obj
 def snooze(session: Session, job: str, until: str) -> None:
-    """Let a job's next run by schedule start later; the schedule stays as it is."""
+    """Delay a job's next scheduled run; the schedule does not change."""
     identifier = resolve(session, job)
     body = {"until": instant(session, "--until", until, job=identifier)}
     _show_moved(session, session.client.job_snooze(identifier, body))
@@ -231,10 +231,10 @@ def _show_moved(session: Session, moved: dict[str, Any]) -> None:
     type=click.Choice(rules.OVERLAPS),
     help="The treatment of a run while an earlier one runs.  [queue_all]",
 )
-@click.option("--limit", type=click.IntRange(1, MAX_COUNTED), metavar="N", help="Only the first so many.")
+@click.option("--limit", type=click.IntRange(1, MAX_COUNTED), metavar="N", help="Run only the first N.")
 @work.payload_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--wait", is_flag=True, help="Wait until its runs have ended; the exit code tells how.")
+@click.option("--wait", is_flag=True, help="Wait until its runs have ended; the exit code tells the outcome.")
 @view_options
 @click.pass_obj
 def backfill(
@@ -329,7 +329,7 @@ def _runs(count: int) -> str:
 @view_options
 @click.pass_obj
 def backfill_cancel(session: Session, job: str, backfill: str) -> None:
-    """End what is left of a backfill; its running attempts are asked to stop."""
+    """Cancel the unfinished runs of a backfill; running attempts are asked to stop."""
     if not is_id(backfill):
         raise click.UsageError(f"{backfill!r} is not the id of a backfill; `tickwise jobs backfill` shows it.")
     done = session.client.job_backfill_cancel(resolve(session, job), backfill)

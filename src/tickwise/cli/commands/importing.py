@@ -69,7 +69,7 @@ class ImportMode:
 
 @click.group("import")
 def import_() -> None:
-    """Bring in a crontab, Kubernetes CronJobs, systemd timers or Celery beat.
+    """Import a crontab, Kubernetes CronJobs, systemd timers or Celery beat schedules.
 
     Each entry is reported as `same`, `changed` (with what changes in meaning) or `refused` (with why, and what to
     write instead). Only --apply stores anything: all entries that are not refused, in one transaction. Importing twice
@@ -104,7 +104,7 @@ def _import_options(command: Decorated) -> Decorated:
 @run_as_options
 @click.option(
     "--system/--no-system", "names_users", default=None,
-    help="Entries name a user before the command, as in /etc/crontab, or do not.  [found out]",
+    help="Whether entries name a user before the command, as in /etc/crontab.  [detected]",
 )  # fmt: skip
 @click.option("--source", metavar="NAME", help="The file's name in keys; it tells machines apart.  [its whole path]")
 @click.option(
@@ -332,7 +332,7 @@ def export() -> None:
 @server_options
 @click.pass_obj
 def export_crontab(session: Session, jobs: tuple[str, ...], labels: tuple[str, ...]) -> None:
-    """Write jobs of the server as a crontab: those that are named, else all that are not over.
+    """Write jobs of the server as a crontab: the named ones, else all that have not ended.
 
     Comments carry the settings that a crontab cannot express.
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from tickwise.cli import bulk, job_fields, labels, moments, output, rules, surroundings, work
+from tickwise.cli.calls import http_tasks
 from tickwise.cli.commands.fires import COMMANDS, instant
 from tickwise.cli.failures import Exit
 from tickwise.cli.lookup.channels import tell_doubtful
@@ -54,7 +55,7 @@ def jobs() -> None:
 
 @jobs.command()
 @click.argument("file", default="-")
-@click.option("--atomic", is_flag=True, help="Of a list: store all jobs or none.")
+@click.option("--atomic", is_flag=True, help="With a list: store all jobs or none.")
 @labels.job_label_options()
 @job_fields.options(JOB_FIELDS)
 @rules.rule_options
@@ -143,8 +144,8 @@ def _create_many(session: Session, bodies: list[Any], *, atomic: bool) -> int:
 @click.option("--type", "schedule_type", help="IMMEDIATE, FUTURE, CRON, INTERVAL or ON_DEMAND.")
 @click.option("--kind", "task_kind", help="python, shell, http, function, …")
 @click.option("--owner", help="The owner of the job.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
-@click.option("--all", "everything", is_flag=True, help="All of them, however many.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The most items to list.")
+@click.option("--all", "everything", is_flag=True, help="List all of them, without a limit.")
 @list_options
 @click.pass_obj
 def list_jobs(
@@ -187,7 +188,7 @@ def list_jobs(
 @list_options
 @click.pass_obj
 def show(session: Session, job: str, count: int) -> None:
-    """Show a job, its task and its latest runs. What is usual is left out; -o wide shows all."""
+    """Show a job, its task and its latest runs. Defaults are left out; -o wide shows them."""
     identifier = resolve(session, job)
     found = session.client.job_get(identifier)
     latest = session.client.job_runs(identifier, limit=count) if count else []
@@ -218,6 +219,8 @@ def show(session: Session, job: str, count: int) -> None:
 @policies.policy_options
 @confinement.confinement_options
 @surroundings.options(editing=True, file_option=TASK_FILE)
+@click.option("--http", metavar="URL", help="Send the request to this address.")
+@http_tasks.http_options
 @click.option("--file", metavar="FILE", help="The changed fields as JSON (`-`: stdin).")
 @click.option("--dry-run", is_flag=True, help="Change nothing; show the difference in the next fires.")
 @utc_option
@@ -226,7 +229,8 @@ def show(session: Session, job: str, count: int) -> None:
 def edit(session: Session, /, job: str, script: Path | None, **options: Any) -> int:
     """Change a job: by options, by JSON, by a new SCRIPT for it, or, without any, in your editor.
 
-    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay.
+    A SCRIPT takes the place of what the job runs; its Python, packages, folder, variables and files stay. --http gives
+    a request another address; of its method, headers, body and the rest, what no option names stays.
 
     A new schedule counts from now and never fires anything in the past. `none` as --start-at, --end-at or the only
     --calendar takes away what the job has; so it does as --then, --on-failure, --concurrency and --rate.
@@ -311,6 +315,11 @@ def _changes(
     changes |= job_fields.taken(session, options, JOB_FIELDS, editing=True)
     changes |= labels.job_label_fields(session, options, before=job)
     around = surroundings.taken(options, file_option=TASK_FILE)
+    extra = http_tasks.taken(options)
+    if script is not None and (options["http"] is not None or extra.given()):
+        raise click.UsageError(f"{script} and --http exclude each other: a job runs one thing.")
+    if options["http"] is not None or extra.given():
+        changes["task"] = http_tasks.changed_task(session, _task_of(job), options["http"], extra)
     if script is not None:
         changes |= _new_script(session, around, script, _task_of(job))
     elif around.given:
@@ -363,11 +372,11 @@ def _edited(job: dict[str, Any]) -> dict[str, Any]:
 @bulk.job_filters
 @bulk.how_options
 @click.option("--reason", help="The reason of the pause; shown with the job.")
-@click.option("--until", metavar="TIME", help="Go on by itself then: '2027-01-31 10:00', 2h.")
+@click.option("--until", metavar="TIME", help="Resume automatically then: '2027-01-31 10:00', 2h.")
 @view_options
 @click.pass_obj
 def pause(session: Session, /, job: str | None, **said: Any) -> int:
-    """Stop a job's schedule, or those of all that the options match; what runs already goes on."""
+    """Stop a job's schedule, or those of all jobs that the options match; running runs go on."""
     wanted = bulk.job_filter(session, said)
     bulk.one_or_many(job, said, wanted)
     body: dict[str, Any] = {"reason": said["reason"]} if said["reason"] else {}
@@ -390,7 +399,7 @@ def pause(session: Session, /, job: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def resume(session: Session, /, job: str | None, **said: Any) -> int:
-    """Let a paused job's schedule go on, or those of all paused ones that the options match."""
+    """Resume a paused job's schedule, or those of all paused jobs that the options match."""
     wanted = bulk.job_filter(session, said)
     bulk.one_or_many(job, said, wanted)
     body = {"missed": said["missed"]}
@@ -463,8 +472,8 @@ def _say_next(session: Session, job: dict[str, Any]) -> None:
     help="The treatment of it while an earlier run goes on. If not given, it waits its turn; it runs beside the others "
     "if the job's fires may overlap.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells how.")
-@click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="Show its log until it ends; the exit code tells the outcome.")
+@click.option("--wait", is_flag=True, help="Wait until it ends; the exit code tells the outcome.")
 @view_options
 @click.pass_obj
 def run_now(

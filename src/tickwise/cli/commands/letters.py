@@ -84,12 +84,14 @@ def show(session: Session, letter: str) -> None:
 @bulk.how_options
 @work.payload_options
 @click.option("--note", help="A note for later readers.")
-@click.option("--follow", "-f", is_flag=True, help="Of one: show the new run's log until it ends.")
-@click.option("--wait", is_flag=True, help="Of one: wait until the new run ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="With one run: show the new run's log until it ends.")
+@click.option(
+    "--wait", is_flag=True, help="With one run: wait until the new run ends; the exit code tells the outcome."
+)
 @view_options
 @click.pass_obj
 def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
-    """Run one again as a new run, or all that the options match, with the same payload or another one."""
+    """Run a dead letter again as a new run, or all that the options match, with the same payload or another."""
     wanted = bulk.letter_filter(session, said)
     bulk.one_or_many(letter, said, wanted)
     given = work.payload(session, said["params"], said["payload"])
@@ -112,7 +114,7 @@ def redrive(session: Session, /, letter: str | None, **said: Any) -> int:
 @view_options
 @click.pass_obj
 def discard(session: Session, /, letter: str | None, **said: Any) -> int:
-    """Do nothing more about one, or about all that the options match; the runs stay on record."""
+    """Discard a dead letter, or all that the options match; the runs stay on record."""
     wanted = bulk.letter_filter(session, said)
     bulk.one_or_many(letter, said, wanted)
     body = {"note": said["note"]} if said["note"] else {}

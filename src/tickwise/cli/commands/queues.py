@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 0.5
 
 @click.group()
 def queues() -> None:
-    """Look at queues, hold them still, let them go on."""
+    """Look at queues, hold and resume them."""
 
 
 @queues.command("list")
@@ -87,11 +87,11 @@ def _nearest_told(session: Session, queue: str) -> Iterator[None]:
 @click.argument("queue", type=QUEUE)
 @click.option("--reason", help="The reason of the hold; shown with the queue.")
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'tomorrow 02:00', 2h.  [now]")
-@click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
+@click.option("--until", metavar="TIME", help="Resume automatically then: 'tomorrow 04:00', 2h.")
 @view_options
 @click.pass_obj
 def hold(session: Session, queue: str, *, reason: str | None, start: str | None, until: str | None) -> None:
-    """Let nothing more of a queue begin; what runs goes on, and what waits keeps its place."""
+    """Start no more runs of a queue; running ones go on, and waiting ones keep their places."""
     body = _body(session, reason, until)
     if start:
         body["from"] = instant(session, "--from", start)
@@ -106,7 +106,7 @@ def hold(session: Session, queue: str, *, reason: str | None, start: str | None,
 @view_options
 @click.pass_obj
 def resume(session: Session, queue: str) -> None:
-    """Let a queue go on."""
+    """Resume a queue."""
     with _nearest_told(session, queue):
         found = session.client.queue_resume(queue)
     _show_queue(session, found)
@@ -115,12 +115,12 @@ def resume(session: Session, queue: str) -> None:
 @queues.command()
 @click.argument("queue", type=QUEUE)
 @click.option("--reason", help="The reason of the hold; shown with the queue.")
-@click.option("--until", metavar="TIME", help="Go on by itself then: 'tomorrow 04:00', 2h.")
+@click.option("--until", metavar="TIME", help="Resume automatically then: 'tomorrow 04:00', 2h.")
 @click.option("--wait", is_flag=True, help="Wait until nothing of it runs any more.")
 @view_options
 @click.pass_obj
 def drain(session: Session, queue: str, *, reason: str | None, until: str | None, wait: bool) -> None:
-    """Hold a queue, and say what of it still runs."""
+    """Hold a queue, and show which of its runs still go on."""
     found = session.client.queue_drain(queue, _body(session, reason, until))
     while wait and (found["dispatched"] or found["running"]):
         moments.pause(LOOK_SECONDS)
@@ -164,8 +164,8 @@ def stops() -> None:
 @click.option("--queue", help="Jobs of this queue.")
 @click.option("--job", metavar="JOB", help="This job: its id, key or name.")
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
-@click.option("--reason", required=True, help="Why; shown wherever the stop holds something back.")
-@click.option("--for", "length", metavar="TIME", help="For so long: 90m, 2h.  [1h]")
+@click.option("--reason", required=True, help="The reason; shown wherever the stop holds something back.")
+@click.option("--for", "length", metavar="TIME", help="For this long: 90m, 2h.  [1h]")
 @click.option("--until", metavar="TIME", help="Until then: 'tomorrow 04:00'.")
 @click.option("--until-lifted", is_flag=True, help="Without an end.")
 @click.option("--from", "start", metavar="TIME", help="From this time on: 'tomorrow 02:00', 2h.  [now]")

@@ -66,8 +66,10 @@ class What:
 @rules.rule_options
 @policies.policy_options
 @confinement.confinement_options
-@click.option("--follow", "-f", is_flag=True, help="With --now: show its log until it ends; the exit code tells how.")
-@click.option("--wait", is_flag=True, help="With --now: wait until it ends; the exit code tells how.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Of a run now: show its log until it ends; the exit code tells the outcome."
+)
+@click.option("--wait", is_flag=True, help="Of a run now: wait until it ends; the exit code tells the outcome.")
 @utc_option
 @server_options
 @click.pass_obj
@@ -78,6 +80,7 @@ def run(session: Session, /, **options: Any) -> int:
     tickwise run report.py --now --follow
     tickwise run report.py --python .venv --dir reports --env REGION=eu --file helpers.py
     tickwise run backup.py --cron '0 3 * * *' --timezone Europe/Berlin --param db=/srv/app.db
+    tickwise run backup.py --cron '0 3 * * *' --now --follow
     tickwise run report.py --requirements requirements.txt --cron @daily
     tickwise run --shell 'df -h' --every 10m
     tickwise run --http https://example.org/health --in 5m
@@ -86,8 +89,9 @@ def run(session: Session, /, **options: Any) -> int:
     packages = work.environment_fields(session, options["requirements"], options["lock"])
     named = {name: options[name] for name in ("file", "shell", "http", "function")}
     what = What(**named, extra=http_tasks.taken(options), around=surroundings.taken(options), packages=packages)
-    when = work.When(**{name: options[name] for name in work.WHEN})
-    _check(what, when, watched=options["follow"] or options["wait"])
+    said = work.When(**{name: options[name] for name in work.WHEN})
+    when = said.without_now()
+    _check(what, when, watched=(options["follow"] or options["wait"]) and when == said)
     if options["replace"] and options["job_key"] is not None:
         raise click.UsageError("--replace and --key exclude each other: the one is by name, the other by key.")
     # Without a schedule, now: what a person who types `run` expects.
@@ -95,8 +99,10 @@ def run(session: Session, /, **options: Any) -> int:
         session.note("No schedule is given, so it runs now, once. Give one with --cron, --every or --at.")
     body = _body(session, what, work.When(now=True, timezone=when.timezone) if not when.given() else when, options)
     if options["job_key"] is not None or options["replace"]:
-        return _keep(session, body, options)
+        return _keep(session, body, options, runs_now=when != said)
     created = session.client.job_create(body)
+    if when != said:
+        return _also_now(session, created, body, options)
     if not (options["follow"] or options["wait"]):
         _show_created(session, created, body)
         return Exit.OK
@@ -106,19 +112,33 @@ def run(session: Session, /, **options: Any) -> int:
 run.params = [parameter for parameter in run.params if parameter.name != OLD_KEY]
 
 
-def _keep(session: Session, body: dict[str, Any], options: dict[str, Any]) -> int:
+def _keep(session: Session, body: dict[str, Any], options: dict[str, Any], *, runs_now: bool) -> int:
     """Store the one job with this key, or of this name. A job that shall run now is stored on demand and then
-    requested, so it runs each time."""
-    runs_now = body["schedule_type"] == "IMMEDIATE"
-    if runs_now:
+    requested, so it runs each time. `runs_now`: it has a schedule, and runs now as well."""
+    is_on_demand = body["schedule_type"] == "IMMEDIATE"
+    if is_on_demand:
         body["schedule_type"] = "ON_DEMAND"
     kept = _replaced(session, body) if options["job_key"] is None else _put(session, body, options["job_key"])
-    if not runs_now:
-        _show_created(session, kept, body)
-        return Exit.OK
+    if runs_now:
+        return _also_now(session, kept, body, options)
+    if is_on_demand:
+        return _run_now(session, kept, options)
+    _show_created(session, kept, body)
+    return Exit.OK
+
+
+def _also_now(session: Session, stored: dict[str, Any], body: dict[str, Any], options: dict[str, Any]) -> int:
+    """Ask for a run of a job that has a schedule: who writes one wants to see the job run. The job stays if the
+    request fails."""
+    if not session.as_json:
+        _show_created(session, stored, body)
+    return _run_now(session, stored, options)
+
+
+def _run_now(session: Session, stored: dict[str, Any], options: dict[str, Any]) -> int:
     from tickwise.cli.commands.runs import show_or_watch
 
-    asked = session.client.job_run_now(str(kept["job_id"]))
+    asked = session.client.job_run_now(str(stored["job_id"]))
     return show_or_watch(session, asked, follow=options["follow"], wait=options["wait"])
 
 
@@ -145,6 +165,8 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
         raise click.UsageError("name the task to run: a FILE, --shell, --http or --function.")
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other: a job runs one thing.")
+    if what.file is not None and what.file.startswith(("http://", "https://")):
+        raise click.UsageError(f"an address is requested with --http {what.file}")
     stray = what.extra.given()
     if stray and what.http is None:
         raise click.UsageError(f"{' and '.join(stray)} belong to --http.")
@@ -152,7 +174,8 @@ def _check(what: What, when: work.When, *, watched: bool) -> None:
         raise click.UsageError(f"--{next(iter(what.packages))} belongs to a Python script.")
     if watched and when.given() not in ([], ["--now"]):
         raise click.UsageError(
-            "--follow and --wait go with --now; a later run is watched by `tickwise runs logs -f RUN`."
+            "--follow and --wait watch a run that begins now: add --now, and it runs by its schedule and once now. A "
+            "later run is watched by `tickwise runs logs -f RUN`."
         )
 
 
@@ -224,7 +247,7 @@ def _watch(session: Session, created: dict[str, Any], body: dict[str, Any], *, w
     for warning in created.get("warnings") or []:
         session.note(f"Warning: {warning}")
     ended = Follower(session, run_id, with_log=with_log).follow()
-    session.note(describe_end(ended))
+    session.note(describe_end(ended, with_log=with_log))
     if session.as_json:
         session.show_json(ended)
     return exit_code(ended)

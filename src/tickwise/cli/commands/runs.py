@@ -26,8 +26,8 @@ MAX_OTHERS: Final = 20
 def runs() -> None:
     """Look at runs, read their logs, stop or repeat them.
 
-    RUN is a run's id or the end of it, as lists show it, among what goes on and what is not older than a day; or a
-    job, of which the latest run is meant.
+    RUN is a run's id; or the end of the id, as lists show it, of an unfinished run or one of the last day; or a job,
+    which means its latest run.
     """
 
 
@@ -44,7 +44,9 @@ def runs() -> None:
 @click.option("--backfill", metavar="ID", help="Runs of this backfill.")
 @click.option("--reason", help="Ended for this reason, such as timeout.")
 @click.option("--name", "job_name", metavar="TEXT", help="Runs of jobs with this in their name.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; repeat it for more."
+)
 @click.option("--queue", type=QUEUE, metavar="NAME", help="Runs of jobs of this queue.")
 @click.option("--executor", metavar="ID", help="Runs that this executor has, or had last.")
 @click.option("--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).")
@@ -99,7 +101,7 @@ def past(session: Session, option: str, text: str | None) -> str | None:
 @list_options
 @click.pass_obj
 def show(session: Session, run: str) -> None:
-    """Show a run: its times, its attempts, its result. What is usual is left out; -o wide shows all."""
+    """Show a run: its times, its attempts, its result. Defaults are left out; -o wide shows them."""
     found = session.client.run_get(run_id(session, run))
     if session.as_json:
         session.show_json(found)
@@ -157,7 +159,9 @@ def _words(name: str) -> str:
 @runs.command()
 @click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
 @click.option("--status", "statuses", multiple=True, help="QUEUED, RUNNING, SUCCESS, FAILED, …; repeat it for more.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; repeat it for more."
+)
 @view_options
 @click.pass_obj
 def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: tuple[str, ...]) -> None:
@@ -193,7 +197,7 @@ def watch(session: Session, job: str | None, statuses: tuple[str, ...], labels: 
 
 @runs.command()
 @click.argument("run", type=RUN)
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="Follow until the run ends; the exit code tells the outcome.")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.  [the latest]")
 @click.option("--origin", is_flag=True, help="Say before each line who wrote it: the task, or Tickwise itself.")
 @view_options
@@ -213,7 +217,7 @@ def logs(session: Session, run: str, follow: bool, attempt: int | None, origin: 
         if session.as_json:
             raise click.UsageError("--follow writes the log as it comes, which is no JSON; leave --json out.")
         ended = Follower(session, identifier, with_log=True).follow()
-        session.note(describe_end(ended))
+        session.note(describe_end(ended, with_log=True))
         return exit_code(ended)
     found = session.client.run_get(identifier)
     latest = attempt or int(found.get("attempt_number") or 0)
@@ -321,12 +325,14 @@ def _tell_others_that_go_on(session: Session, cancelled: str) -> None:
 @bulk.run_filters
 @bulk.how_options
 @work.payload_options
-@click.option("--follow", "-f", is_flag=True, help="Of one: show the new run's log until it ends.")
-@click.option("--wait", is_flag=True, help="Of one: wait until the new run ends; the exit code tells how.")
+@click.option("--follow", "-f", is_flag=True, help="With one run: show the new run's log until it ends.")
+@click.option(
+    "--wait", is_flag=True, help="With one run: wait until the new run ends; the exit code tells the outcome."
+)
 @view_options
 @click.pass_obj
 def retry(session: Session, /, run: str | None, **said: Any) -> int:
-    """Run it again as a new run, or all that the options match: failed ones, unless --status says otherwise.
+    """Repeat a run as a new run, or all that the options match: failed ones, unless --status says otherwise.
 
     Of a failed run this is the same as `tickwise dead-letters redrive`: a letter is redriven once, so one that is
     redriven, discarded or decided is not run again.
@@ -353,8 +359,9 @@ def show_or_watch(session: Session, asked: dict[str, Any], *, follow: bool, wait
             session.say(f"Run {shown} is asked for. Its log: tickwise runs logs -f {shown}")
         return Exit.OK
     session.note(f"Run {session.short(identifier)}")
-    ended = Follower(session, identifier, with_log=follow and not session.as_json).follow()
-    session.note(describe_end(ended))
+    with_log = follow and not session.as_json
+    ended = Follower(session, identifier, with_log=with_log).follow()
+    session.note(describe_end(ended, with_log=with_log))
     if session.as_json:
         session.show_json(ended)
     return exit_code(ended)

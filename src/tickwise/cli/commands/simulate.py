@@ -35,9 +35,13 @@ Named = tuple[str, Mapping[str, Any]]
 @click.command()
 @server_options
 @click.option("--from", "begin", metavar="TIME", help="From this time on.  [now]")
-@click.option("--to", "end", metavar="TIME", help="To before this one.  [a day later]")
+@click.option("--to", "end", metavar="TIME", help="Before this time.  [a day later]")
 @click.option(
-    "--outage", "outages", multiple=True, metavar="FROM..TO", help="Nothing is at work in this time. May be repeated."
+    "--outage",
+    "outages",
+    multiple=True,
+    metavar="FROM..TO",
+    help="Simulate an outage in this time; repeat it for more.",
 )
 @click.option("--job", "job_ids", multiple=True, metavar="JOB", help="Only this job of the server. May be repeated.")
 @click.option(
@@ -48,7 +52,11 @@ Named = tuple[str, Mapping[str, Any]]
 )
 @click.option("--timezone", "zone", metavar="ZONE", help="The zone of times that name none.  [UTC]")
 @click.option(
-    "--run-time", metavar="DURATION", default="0s", show_default=True, help="Duration of each run, such as 90s."
+    "--run-time",
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    help="The assumed duration of each run, such as 90s.",
 )
 @click.pass_obj
 def simulate(

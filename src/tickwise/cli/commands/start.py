@@ -87,7 +87,9 @@ def scheduler(session: Session, /, **flags: Any) -> int:
     "--resources", metavar="NAME=N", help="Its counted capacities, with commas between, such as gpu=2,license=1."
 )
 @click.option(
-    "--memory", metavar="SIZE", help="The memory that runs with a limit of memory reserve.  [what this process may use]"
+    "--memory",
+    metavar="SIZE",
+    help="The memory that runs can reserve by their memory limits.  [what this process may use]",
 )
 @click.option(
     "--namespaces",
@@ -133,7 +135,7 @@ def keeper(session: Session, /, **flags: Any) -> int:
     """Own shards of a Cassandra keyspace, and serve them to all roles.
 
     Until SIGTERM or Ctrl-C; then other keepers take over at once. All keepers of a keyspace share its shards evenly;
-    further ones wait. Needs no option but the database: its place is published in the keyspace. On PostgreSQL there is
-    none.
+    further ones wait. Needs no option but the database: it publishes its address in the keyspace. PostgreSQL needs no
+    keeper.
     """
     return _run(session, "keeper", flags)

@@ -16,7 +16,7 @@ from tickwise.cli.session import Session, list_options, server_options, view_opt
 
 @click.group()
 def tasks() -> None:
-    """Keep scripts and task definitions on the server.
+    """Store scripts and task definitions on the server.
 
     A job names one by its id: {"taskId": "backup", "cron": "0 3 * * *"}.
     """

@@ -58,15 +58,13 @@ def _folder(session: Session) -> Path:
 @click.option(
     "--store",
     type=click.Choice(["postgresql", "file"]),
-    help="What keeps the data: an embedded PostgreSQL, or a log in the data folder, for small installations.  "
+    help="The store of the data: an embedded PostgreSQL, or a log in the data folder, for small installations.  "
     "[what the data folder has; postgresql]",
 )
 @click.option("--queues", metavar="NAMES", help="The queues that it serves, with commas between.  [default]")
-@click.option("--background", is_flag=True, help="Start it apart from this terminal, and return when it is ready.")
-@click.option(
-    "--install-service", is_flag=True, help="Start it with the machine: write a unit of systemd, and enable it."
-)
-@click.option("--remove-service", is_flag=True, help="Take the unit of systemd away again; the data stays.")
+@click.option("--background", is_flag=True, help="Start it in the background, and return when it is ready.")
+@click.option("--install-service", is_flag=True, help="Start it at boot: write a systemd unit, and enable it.")
+@click.option("--remove-service", is_flag=True, help="Remove the systemd unit; the data stays.")
 @json_option
 @click.pass_obj
 def up(
@@ -76,10 +74,10 @@ def up(
 ) -> int:  # fmt: skip
     """Run everything on this machine: API, scheduler, executor, database.
 
-    In the foreground until Ctrl-C, unless --background is given. The data stays in the data folder. One that runs in
-    the background with earlier code than this is restarted by --background.
+    In the foreground until Ctrl-C, unless --background is given. The data stays in the data folder. --background
+    restarts one that runs in the background with earlier code.
 
-    --install-service is for root (a service of the machine) and for other users (a service of theirs).
+    --install-service makes a service of the system for root, and a user service for others.
     """
     from tickwise import config
 
@@ -97,7 +95,7 @@ def up(
     if install_service or remove_service:
         if database is not None:
             raise click.UsageError(
-                "a unit says no secret: write database_url into secrets.toml, and name no --database."
+                "a systemd unit must not hold a secret: write database_url into secrets.toml, and leave --database out."
             )
         options = None if remove_service else said
         return _change_service(session, settings, options, local)

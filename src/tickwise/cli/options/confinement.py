@@ -42,7 +42,7 @@ def confinement_options(command: Decorated) -> Decorated:
         click.option("--run-as", metavar="USER", help="Run the task as this system user, if the executors allow it."),
         click.option(
             "--resource", multiple=True, metavar="NAME=N",
-            help="Hold so much of a counted resource of the executor: gpu=1.",
+            help="Reserve this much of a counted resource of the executor: gpu=1.",
         ),
         click.option(
             "--identity-token", multiple=True, metavar="AUDIENCE",

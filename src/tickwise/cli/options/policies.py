@@ -33,9 +33,13 @@ def policy_options(command: Decorated) -> Decorated:
     """Add all options of a job's policies."""
     options = [
         click.option(
-            "--then", multiple=True, metavar="JOB", help="Run this job when a run ends well: its id or key; or more."
+            "--then", multiple=True, metavar="JOB",
+            help="Run this job when a run succeeds: its id or key; repeat it for more."
         ),
-        click.option("--on-failure", multiple=True, metavar="JOB", help="The same for a run that failed for good."),
+        click.option(
+            "--on-failure", multiple=True, metavar="JOB",
+            help="Run this job when a run fails for good; repeat it for more.",
+        ),
         click.option(
             "--notify", multiple=True, metavar="CHANNEL",
             help="Tell this channel when it fails, recovers or did not run; repeat it for more.",
@@ -48,7 +52,7 @@ def policy_options(command: Decorated) -> Decorated:
         click.option("--cpu-limit", metavar="DURATION", help="Processor time of an attempt."),
         click.option("--memory-limit", metavar="SIZE", help="Memory of an attempt: 512M, 2G."),
         click.option("--process-limit", type=click.IntRange(1), metavar="N", help="Processes and threads at once."),
-        click.option("--disk-limit", metavar="SIZE", help="Room of its work folder and temporary files at once."),
+        click.option("--disk-limit", metavar="SIZE", help="Disk space of its work folder and temporary files."),
         click.option("--file-limit", type=click.IntRange(1), metavar="N", help="Files and folders in its work folder."),
     ]  # fmt: skip
     for option in reversed(options):

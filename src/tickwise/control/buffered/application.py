@@ -278,7 +278,7 @@ class RequestApplier:
                 continue
             turn.done += 1
             return
-        raise Busy("others keep changing the job; it is tried again")
+        raise Busy("too many concurrent changes to the job; it is tried again")
 
     async def _is_over(self, turn: _Turn, request: Request) -> bool:
         """Check whether the request was applied, or refused, before."""

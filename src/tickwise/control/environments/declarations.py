@@ -24,6 +24,7 @@ from tickwise.control.turns import Turns
 from tickwise.documents.definition import decode_definition
 from tickwise.domain.errors import Invalid, NotFound, Unavailable
 from tickwise.domain.model import Lane
+from tickwise.domain.rules.confinement import is_plain_lane
 from tickwise.domain.schedule import ScheduleType
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.blobs import read_script
@@ -146,6 +147,8 @@ class EnvironmentDeclarations:
         demand = await self._demand(waiting.namespace, text)
         if demand is None:
             return None
+        # The jobs that will name a stored task say later how they run: nothing of its packages runs before.
+        demand = demand._replace(from_source=not waiting.is_task and is_plain_lane(waiting.lane.requires))
         requires = tuple(sorted(label for label in waiting.lane.requires if ":" not in label))
         return DeclaredEnvironment(demand, waiting.lane.queue, requires, waiting.job_id)
 
@@ -183,4 +186,7 @@ class EnvironmentDeclarations:
         if row.task_kind not in self._kinds:
             return None
         demand = await self._demand(row.namespace, bytes(decode_definition(row.definition).task))
-        return None if demand is None else await self._context.store.environments.fault(demand)
+        if demand is None:
+            return None
+        demand = demand._replace(from_source=is_plain_lane(row.lane.requires))
+        return await self._context.store.environments.fault(demand)

@@ -120,7 +120,9 @@ class Enrolments:
         self._check_offered(row)
         sealer = self._context.sealer
         if sealer is None:
-            raise SealingUnavailable("this process keeps no seeds of apps: it has no key for secrets")
+            raise SealingUnavailable(
+                "this process cannot keep seeds of apps, because it has no key for secrets: set TICKWISE_SECRETS_KEY"
+            )
         factor_id, seed = self._identifier(), codes.new_seed(self._context.clock)
         sealed = await sealer.seal(seed.encode(), seed_context(factor_id))
         factor = NewFactor(

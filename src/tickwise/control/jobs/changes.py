@@ -162,7 +162,7 @@ class JobChanges:
             else:
                 if isinstance(created, Submitted):
                     return created
-        raise Busy("others keep taking and leaving this key; send the same again")
+        raise Busy("too many concurrent changes to this key; send the same again")
 
     async def _change(
         self,

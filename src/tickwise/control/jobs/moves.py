@@ -26,7 +26,7 @@ _ACTIONS: Final[Mapping[JobAction, AuditAction]] = {
     JobAction.RESUME: AuditAction.JOB_RESUMED,
     JobAction.CANCEL: AuditAction.JOB_CANCELLED,
 }
-CHANGED_TOO_OFTEN: Final = "others keep changing this job; send the same again"
+CHANGED_TOO_OFTEN: Final = "too many concurrent changes to this job; send the same again"
 
 
 class JobMoves:

@@ -123,7 +123,7 @@ def resolved(said: References, field: str, *, own: UUID, graph: Graph) -> tuple[
         job_id = graph.ids.get(name)
         if _is_own(name, own):
             raise Invalid(
-                "the job names itself, so it would run for ever; name another one, or give it a schedule",
+                "the job names itself, so it would run without an end; name another one, or give it a schedule",
                 pointer=pointer,
                 code="sequence_cycle",
             )

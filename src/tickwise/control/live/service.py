@@ -55,7 +55,7 @@ class LiveService:
             check_namespace(who, asked.namespace)
         resumed = None if last_id is None else read_event_id(last_id)
         if last_id is not None and resumed is None:
-            raise Invalid("this Last-Event-ID is none of ours: begin without one")
+            raise Invalid("this Last-Event-ID is not from this server: begin without one")
         stream = self._opened(who, asked, credential)
         try:
             await self._reader.join(stream, resumed)

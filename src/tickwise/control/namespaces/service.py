@@ -72,7 +72,7 @@ class QuotasBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     calendars: Annotated[int, Meta(ge=0, le=1_000)] | None = None
     windows: Annotated[int, Meta(ge=0, le=200)] | None = None
     concurrent_runs: Annotated[
-        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Runs at once; more wait for their start.")
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None, Meta(description="Runs at once; further ones wait.")
     ] = None
     requests_per_second: Annotated[
         Annotated[float, Meta(ge=0.001, le=1_000_000)] | None,

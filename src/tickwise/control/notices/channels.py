@@ -139,7 +139,7 @@ class ChannelService:
 
     @requires(Permission.CHANNELS_ADMIN)
     async def rotate_secret(self, who: Principal, channel_id: UUID) -> MadeChannel:
-        """Give a webhook another signing secret; the present one signs no more. Raises `NotFound`; `Conflict` for a
+        """Give a webhook another signing secret; the present one no longer signs. Raises `NotFound`; `Conflict` for a
         channel of another kind, and with the code `version_changed`."""
         old = await self._find(who, channel_id, Permission.CHANNELS_ADMIN)
         if old.kind is not NoticeChannelKind.WEBHOOK:

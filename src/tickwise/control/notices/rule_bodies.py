@@ -107,7 +107,7 @@ class FailuresOfBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     runs: Annotated[int, Meta(ge=2, le=RUNS_MAX)]
 
 
-InARow = Annotated[int, Meta(ge=1, le=RUNS_MAX, description="Of failure: only when so many runs in a row failed.")]
+InARow = Annotated[int, Meta(ge=1, le=RUNS_MAX, description="With failure: only when this many runs in a row failed.")]
 Attempts = Annotated[
     int, Meta(ge=1, le=ATTEMPTS_MAX, description="Of retries: when so many attempts of a run failed; 3 if not sent.")
 ]

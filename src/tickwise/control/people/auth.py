@@ -314,7 +314,7 @@ class AuthService:
             self._denials.sign_in_failed("", origin)
             raise Unauthenticated(
                 "this device code does not work: it is not known, or was used, or the roles or the password of the "
-                "person changed since they approved it; begin anew"
+                "person changed since they approved it; start again"
             )
         await self._check_namespace(await self._callers.of_person(row), polled.namespace)
         return await self._begin(row, polled.scope, polled.namespace, origin, family, how="device")
@@ -390,7 +390,7 @@ NO_TOKEN: Final[Mapping[Poll, Callable[[], NoTokenGiven]]] = MappingProxyType(
         ),
         Poll.DENIED: lambda: NoTokenGiven("the person denied the request of this terminal", code="access_denied"),
         Poll.EXPIRED: lambda: NoTokenGiven(
-            "nobody approved this terminal in time; begin anew", code="expired_token"
+            "nobody approved this terminal in time; start the sign-in again", code="expired_token"
         ),
     }
 )  # fmt: skip

@@ -143,7 +143,7 @@ class DeviceService:
             raise NotFound(
                 "no terminal waits with this code: it was typed wrong, was decided already, or is older than ten "
                 "minutes; "
-                "compare it with the terminal, or begin there anew: tickwise login --sso"
+                "compare it with the terminal, or start there again: tickwise login --sso"
             )
         self._pace.succeeded(account, account)
         return found
@@ -172,7 +172,7 @@ class DeviceService:
             )
         )
         if not decided:
-            raise Conflict("this request was decided meanwhile, or has expired; begin anew at the terminal")
+            raise Conflict("this request was decided meanwhile, or has expired; start again at the terminal")
         logger.info("device_decided", user_id=str(user_id), approved=approved, asked_from=found.address)
         return found
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from tickwise.control.context import ControlContext
 from tickwise.control.runs.logs import LINE_BYTES, LogReader, LogSearch
 from tickwise.control.visible_runs import visible_runs
+from tickwise.documents.log_origin import Ranges, holds, read_own
 from tickwise.domain.errors import Busy
 from tickwise.ports.store import NO_TEXT, RunQuery, RunRow
 
@@ -52,6 +53,8 @@ class OutputHit(NamedTuple):
     """Of the line in the output of the run's newest attempt."""
     line: str
     """Its beginning."""
+    is_own: bool
+    """True if Tickwise itself wrote the line."""
 
 
 class OutputSearched(NamedTuple):
@@ -139,6 +142,7 @@ class _Scan:
         room = min(LOG_BYTES_MOST, max(0, self._search.bytes_most - self._bytes))
         end = min(log.size, room)
         start = found = 0
+        own: Ranges | None = None
         while start < end:
             hit, stopped = await log.find(LogSearch(self._search.text, start, bytes_most=end - start))
             if hit is None:
@@ -148,7 +152,11 @@ class _Scan:
             line = await log.read(begin, LINE_BYTES)
             length = line.find(b"\n") + 1 or len(line)
             self._bytes += begin + length - start
-            self._hits.append(OutputHit(row, begin, line[: min(length, LINE_SHOWN)].decode(errors="replace").rstrip()))
+            if own is None:  # most outputs have no hit: theirs are not read
+                own = log.own(await read_own(self._context.blobs, row.run_id, row.attempt))
+            text = line[: min(length, LINE_SHOWN)].decode(errors="replace").rstrip()
+            is_own = holds(own, begin, begin + len(line[:length].removesuffix(b"\n")))
+            self._hits.append(OutputHit(row, begin, text, is_own))
             start = max(begin + length, hit + 1)
             found += 1
             if found >= HITS_OF_RUN or len(self._hits) >= self._search.hits:

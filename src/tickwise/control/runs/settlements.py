@@ -58,7 +58,7 @@ class Settlements:
         return results
 
     async def again(self, who: Principal, row: RunRow, body: RunRetryBody) -> NewRun:
-        """A new run like one that has ended, with its payload or another."""
+        """Repeat a run that has ended, as a new run, with its payload or another."""
         payload = payload_of(body.payload, body.params)
         job = await self._context.job(who, row.job_id)
         definition = row.definition

@@ -133,7 +133,7 @@ class SecretService:
     async def set(
         self, who: Principal, name: str, body: SecretBody, *, found: SecretDetails | None = None, only: bool = False
     ) -> SecretSet:
-        """Set a secret, new or anew. `only`: nothing but in place of `found`, or as a new one if that is None. Raises
+        """Set or replace a secret. `only`: nothing but in place of `found`, or as a new one if that is None. Raises
         `Invalid`, `SealingKeyUnset`, `SealingUnavailable`; `VersionConflict`; `Conflict`, code `secrets_exhausted` or
         `namespace_closing`; `Busy` if others keep setting it."""
         place, plain = SecretPlace(who.namespace, clean_secret_name(name)), body.plain()
@@ -150,7 +150,7 @@ class SecretService:
                     raise
                 continue
             return SecretSet(row, created=version == 1, unmasked=maskable(plain))
-        raise Busy("others keep setting this secret; send the same again")
+        raise Busy("too many concurrent changes to this secret; send the same again")
 
     @requires_none("it tells of the key of this process, and of no secret")
     def has_key(self, row: SecretRow) -> bool:

@@ -76,8 +76,8 @@ async def check_unused(context: ControlContext, who: Principal, name: str) -> No
     which = ", ".join(names[:NAMED_IN_REFUSAL])
     rest = ", …" if len(names) > NAMED_IN_REFUSAL or (uses.more and names) else ""
     raise Conflict(
-        f"the secret {name!r} is used by {uses.in_words()}{f' ({which}{rest})' if which else ''}; without it, their "
-        "runs fail. Take it out of them, or remove it all the same: with force",
+        f"the secret {name!r} is used by {uses.in_words()}{f' ({which}{rest})' if which else ''}; without it, runs "
+        "fail. Take it out of what names it, or remove it all the same with force=true",
         code="secret_in_use",
     )
 

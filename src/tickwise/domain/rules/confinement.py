@@ -97,6 +97,11 @@ def offered_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(label for label in labels if label.startswith(OFFERED_PREFIXES)))
 
 
+def is_plain_lane(requires: Iterable[str]) -> bool:
+    """Check whether the labels of a lane are those of a task that is a plain process: no wall is around it."""
+    return frozenset(requires).isdisjoint((SANDBOX_LABEL, CONTAINER_LABEL))
+
+
 def is_below(requires: Iterable[str], floor: Isolation) -> bool:
     """Check whether the labels of a lane are those of tasks that could have this isolation or more, and have less."""
     labels = frozenset(requires)

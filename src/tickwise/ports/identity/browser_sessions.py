@@ -104,7 +104,7 @@ class BrowserSessionStore(Protocol):
         ...
 
     async def add_link(self, link: NewSessionLink, *, audit: AuditEntry | None = None) -> None:
-        """Keep a link. The same again changes nothing."""
+        """Keep a link. Sent again, it changes nothing."""
         ...
 
     async def link(self, digest: bytes) -> SessionSubject | None:

@@ -245,7 +245,7 @@ class FactorStepStore(Protocol):
     an `InDoubt`."""
 
     async def put_recovery(self, user_id: UUID, digests: Sequence[bytes], *, audit: AuditEntry | None = None) -> None:
-        """Keep these codes in place of all of before. The same again changes nothing."""
+        """Keep these codes in place of all of before. Sent again, it changes nothing."""
         ...
 
     async def recovery(self, user_id: UUID) -> RecoveryCodes:

@@ -97,7 +97,7 @@ class IdentityStore(Protocol):
         ...
 
     async def link(self, identity: Identity, user_id: UUID, *, audit: AuditEntry | None = None) -> None:
-        """Tie an identity to a person. The same again changes nothing. Raises `Conflict`, code `identity_taken`, and
+        """Tie an identity to a person. Sent again, it changes nothing. Raises `Conflict`, code `identity_taken`, and
         `NotFound` if there is no such person."""
         ...
 

@@ -95,7 +95,7 @@ def check_seen(stored: RuleRow | None, seen: RuleRow, version: int | None) -> No
     if version not in (None, found):
         raise VersionConflict(f"the {seen.kind} {seen.name} is at version {found}, not {version}")
     if stored is not None and version is not None and seen.created_at not in (0.0, stored.created_at):
-        raise VersionConflict(f"the {seen.kind} {seen.name} was deleted and created anew meanwhile")
+        raise VersionConflict(f"the {seen.kind} {seen.name} was deleted and created again meanwhile")
 
 
 def is_done(stored: RuleRow, rule: RuleRow, expected_version: int | None, *, again: bool) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from tickwise.domain.errors import Conflict, Unavailable
+from tickwise.domain.errors import Conflict, InDoubt, StoreUnavailable, Unavailable
 from tickwise.domain.model import executor_number
 from tickwise.domain.rules.confinement import offered_labels
 from tickwise.ports.clock import Clock
@@ -43,6 +43,11 @@ CLOCK_ROUNDS: Final = 3
 """Heartbeats of a join: the shortest of the round trips bounds the store's clock best."""
 NUMBER_DRAWS: Final = 8
 """Numbers that a join tries: two executors of the same millisecond draw the same one in one of 4,096 cases."""
+FIRST_JOIN_SECONDS: Final = 30.0
+"""The time that a start keeps trying to join: longer than a failover of the store takes. A supervisor starts a process
+that gave up again, and one that is asked to end meanwhile ends within this time."""
+FIRST_JOIN_PAUSE_SECONDS: Final = 0.5
+"""The pause before the next try."""
 DYING_LOOK_SECONDS: Final = 1.0
 """The longest time between two looks at whether the last abandoned task is dead."""
 
@@ -72,6 +77,23 @@ class ExecutorRegistration:
         self._capacities = capacities
         self._settings = settings
         self._publisher = publisher
+
+    async def join_first(self) -> None:
+        """Join at the start of the process, and try again while the store is away or does not say what became of it.
+
+        A number that was joined without an answer is never used: its lease ends by itself. Raises `Unavailable` after
+        `FIRST_JOIN_SECONDS`."""
+        began, told = self._clock.monotonic(), False
+        while True:
+            try:
+                return await self.join()
+            except (StoreUnavailable, InDoubt) as away:
+                if self._clock.monotonic() - began >= FIRST_JOIN_SECONDS:
+                    raise
+                if not told:
+                    logger.warning("executor_waits_to_join", detail=away.detail)
+                    told = True
+            await self._clock.sleep(FIRST_JOIN_PAUSE_SECONDS)
 
     async def join(self) -> None:
         """Draw a new number, and get a lease for it from the store."""

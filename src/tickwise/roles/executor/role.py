@@ -345,7 +345,7 @@ class Executor(Service):
         """The first half of `start`, for a test that drives `tick` itself."""
         for capacity in self._capacities:
             await capacity.runner.start(self._reports, self._time.now)
-        await self._registration.join()
+        await self._registration.join_first()
         if self._hinting is not None:
             await self._hinting.start()
 

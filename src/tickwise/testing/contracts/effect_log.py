@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tickwise.adapters.store.keeper.log import EffectLog, LogEntry, OwnershipLost, Tenure
+from tickwise.adapters.store.keeper.log import BlockName, EffectLog, LogEntry, OwnershipLost, Tenure
+from tickwise.domain.errors import Misconfigured
 from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 30.0
@@ -186,6 +187,34 @@ class EffectLogContract(Contract):
         await log.drop(300)
         assert list(range(1, 301)) == [entry.position for entry in await read_all(log)]
 
+    @pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
+    async def test_a_block_comes_back_as_it_was_kept(self, open_log: OpenLog, size: int) -> None:
+        """Byte for byte, for its owner and for the next one, by the name that was answered."""
+        log = await open_log()
+        tenure = await own(log)
+        body = bytes(number % 251 for number in range(size))
+        name = await log.keep_block(1, body)
+        assert BlockName(tenure.epoch, 1) == name
+        assert body == await log.block(name)
+        await log.release()
+        log = await open_log()
+        later = await own(log, "second")
+        assert BlockName(later.epoch, 1) == await log.keep_block(1, b"of the second")
+        assert body == await log.block(name)
+        assert {name, BlockName(later.epoch, 1)} == set(await log.blocks())
+
+    async def test_a_block_that_was_dropped_is_not_there(self, open_log: OpenLog) -> None:
+        """To drop it once more changes nothing. The others stay."""
+        log = await open_log()
+        await own(log)
+        names = [await log.keep_block(number, b"%d" % number) for number in range(1, 5)]
+        for _ in range(2):
+            await log.drop_blocks(names[:2])
+        assert set(names[2:]) == set(await log.blocks())
+        assert [b"3", b"4"] == [await log.block(name) for name in names[2:]]
+        with pytest.raises(Misconfigured):
+            await log.block(names[0])
+
 
 class SharedLogContract(Contract):
     """The promises of logs that several processes may reach at once: the objects of `open_log` are used side by side,
@@ -239,6 +268,18 @@ class SharedLogContract(Contract):
         with pytest.raises(OwnershipLost):
             await calls[call]()
         assert [b"newer"] == await read_checkpoint(new, last)
+
+    async def test_a_late_block_of_an_owner_that_lost_its_epoch_is_another_one(self, open_log: OpenLog) -> None:
+        """It has the lost epoch in its name, so it takes no other's place."""
+        old, new = await open_log(), await open_log()
+        before = await own(old, "old")
+        tenure = await own(new, "new")
+        name = await new.keep_block(1, b"of the owner")
+        assert BlockName(before.epoch, 1) == await old.keep_block(1, b"late")
+        assert BlockName(tenure.epoch, 1) == name
+        assert b"of the owner" == await new.block(name)
+        await new.drop_blocks({*await new.blocks()} - {name})
+        assert [name] == list(await new.blocks())
 
     async def test_two_that_acquire_at_once_have_two_epochs(self, open_log: OpenLog) -> None:
         """The one with the higher epoch owns the log; the other is refused."""

@@ -183,7 +183,8 @@ SURROUNDINGS: Final = (
     ),
     FormField(
         name="task.env", label="Environment", input=Input.LABELS, rows=2, placeholder="REGION=eu", most=100_000,
-        help="NAME=value, one a line. Everybody who may read the job sees the values.",
+        help="NAME=value, one a line. Everybody who may read the job sees the values. Of a secret write the name, "
+        "API_KEY=secret:orders.key: nobody sees its value.",
     ),
     FormField(
         name="task.files", label="Files that travel with it", input=Input.JSON, rows=3, most=2_000_000,

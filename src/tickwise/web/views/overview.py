@@ -81,6 +81,9 @@ async def overview(visit: Visit) -> Response:
     overdue = [row for row in late or () if row not in [each for each, _ in held_back]]
     live = None if executors is None else [row for row in executors if row.gone_at is None]
     figures = None if tallies is None else _figures(tallies, measured or (), now)
+    hour_began = now // charts.HOUR * charts.HOUR
+    # Counts are of all jobs of the namespace. Who sees some of them is told of those that are listed.
+    seen = sum(run.due_at >= hour_began for run in failures or ())
     facts = HealthFacts(
         now=now,
         stats=stats,
@@ -92,9 +95,10 @@ async def overview(visit: Visit) -> Response:
         queues=queues or (),
         unserved=unserved,
         overdue=len(overdue),
-        failed=0 if figures is None else figures.failed_last_hour,
+        failed=seen if figures is None else figures.failed_last_hour,
+        is_failed_cut=figures is None and seen == LISTED,
         missed=missed,
-        hour={"status": RunState.FAILED.value, "due_after": texts.iso(now // charts.HOUR * charts.HOUR)},
+        hour={"status": RunState.FAILED.value, "due_after": texts.iso(hour_began)},
     )
     values: dict[str, Any] = {
         "verdict": verdict(facts),

@@ -59,7 +59,7 @@ def _place(cursor: str | None) -> AuditPlace | None:
     at, _, entry = cursor.partition("~")
     place = place_of(at, entry)
     if place is None:
-        raise Invalid("the cursor is none of ours; begin without one", pointer="/cursor")
+        raise Invalid("this cursor is not from this server; begin without one", pointer="/cursor")
     return place
 
 

@@ -13,7 +13,7 @@ from tickwise.control.people.second_step import WaitingStep
 from tickwise.domain.errors import Busy, Forbidden, NotFound, Refused, TickwiseError, Unauthenticated
 from tickwise.web import forms
 from tickwise.web.page import WebPage
-from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, own_address
+from tickwise.web.transport import CLEAR_TEXT, CLEAR_TEXT_CURE, is_led_here, own_address
 from tickwise.web.views.factors.places import answer_of, sure_place
 from tickwise.web.views.factors.second_step import (
     TYPED,
@@ -26,6 +26,10 @@ from tickwise.web.views.factors.second_step import (
 )
 from tickwise.web.visit import Visit
 
+LED_HERE: Final = (
+    "This link was opened by a page of another server, so it signed nobody in. Run `tickwise open`, or put the link "
+    "into the address bar yourself."
+)
 CREDENTIAL_CHARACTERS_MAX: Final = 1_024
 SEE_OTHER: Final = 303
 OUT: Final = "out"
@@ -118,9 +122,12 @@ async def passkey_login(visit: Visit) -> Response:
 
 
 async def open_link(visit: Visit) -> Response:
-    """Begin the session of a link, on the machine of the server alone."""
+    """Begin the session of a link, on the machine of the server alone. A page of another server opens none: it could
+    put its own session in the place of the visitor's, who would then type into another one's account."""
     if not visit.transport.is_private(visit.request):
         return sign_in_form(visit, 403, back="/")
+    if is_led_here(visit.request):
+        return sign_in_form(visit, 403, back="/", fault=LED_HERE)
     try:
         opened = await visit.control.browsers.open_link(
             visit.request.path_params["link"], visit.origin, earlier=visit.cookie

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -63,12 +64,12 @@ async def keeping(
                 "a port that is free"
             ) from failure
         stack.push_async_callback(server.stop)
-        logs: dict[int, CassandraLog] = {}
-        owners = [_owner(settings, link, state, shard, server, endpoint, logs, metrics) for shard in state.numbers]
+        shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock)
+        owners = [shards.owner(shard) for shard in state.numbers]
         balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
         task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        measuring = [asyncio.create_task(_measure(logs, clock)), asyncio.create_task(metrics.watch_loop(clock))]
+        measuring = [asyncio.create_task(shards.measure_loop()), asyncio.create_task(metrics.watch_loop(clock))]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
             yield balancer
@@ -78,52 +79,57 @@ async def keeping(
             await task
 
 
-def _owner(
-    settings: Settings,
-    link: CassandraLink,
-    state: KeyspaceState,
-    shard: int,
-    server: KeeperServer,
-    endpoint: Endpoint,
-    logs: dict[int, CassandraLog],
-    metrics: KeeperMetrics,
-) -> ShardOwner:
-    """The owner of one shard, which keeps its log in `logs`."""
-    clock = SystemClock()
+@dataclass(frozen=True, slots=True)
+class _KeyspaceShards:
+    """The parts that the owners of all shards of a keyspace share in this process."""
 
-    async def make_log() -> tuple[CassandraLog, ClusterClock]:
-        log = CassandraLog(link, shard, is_gone=_is_gone)
-        await log.time.measure()
-        logs[shard] = log
-        return log, ClusterClock(log.time, clock)
+    settings: Settings
+    link: CassandraLink
+    state: KeyspaceState
+    server: KeeperServer
+    endpoint: Endpoint
+    metrics: KeeperMetrics
+    clock: SystemClock
+    logs: dict[int, CassandraLog] = field(default_factory=dict)
+    """The newest log of each shard that was opened here."""
 
-    has_tables = settings.keeper_tables != "off"
-    return ShardOwner(
-        shard,
-        make_log,
-        clock,
-        server,
-        endpoint,
-        near_seconds=settings.horizon_seconds,
-        metrics=metrics.shard(shard, clock),
-        make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
-        projection=TableProjector(CassandraTables(link, shard), clock, shard=shard) if has_tables else None,
-        identity=state.identity(shard),
-    )
+    def owner(self, shard: int) -> ShardOwner:
+        """Make the owner of one shard."""
+
+        async def make_log() -> tuple[CassandraLog, ClusterClock]:
+            log = CassandraLog(self.link, shard, is_gone=_is_gone)
+            await log.time.measure()
+            self.logs[shard] = log
+            return log, ClusterClock(log.time, self.clock)
+
+        settings, clock = self.settings, self.clock
+        has_tables = settings.keeper_tables != "off"
+        return ShardOwner(
+            shard,
+            make_log,
+            clock,
+            self.server,
+            self.endpoint,
+            near_seconds=settings.horizon_seconds,
+            metrics=self.metrics.shard(shard, clock),
+            make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
+            projection=TableProjector(CassandraTables(self.link, shard), clock, shard=shard) if has_tables else None,
+            identity=self.state.identity(shard),
+        )
+
+    async def measure_loop(self) -> None:
+        """Measure the cluster's time for each open log, until it is cancelled."""
+        while True:
+            await self.clock.sleep(MEASURE_SECONDS)
+            times: list[ClusterTime] = [log.time for log in self.logs.values()]
+            for time in times:
+                with contextlib.suppress(Unavailable):
+                    await time.measure()
 
 
 async def _is_gone(endpoint: str) -> bool:
     """Check whether no process listens at the endpoint of an owner."""
     return await endpoint_is_gone(endpoint.partition("/")[0])
-
-
-async def _measure(logs: Mapping[int, CassandraLog], clock: SystemClock) -> None:
-    while True:
-        await clock.sleep(MEASURE_SECONDS)
-        times: list[ClusterTime] = [log.time for log in logs.values()]
-        for time in times:
-            with contextlib.suppress(Unavailable):
-                await time.measure()
 
 
 def _address_towards(address: CassandraAddress) -> str:

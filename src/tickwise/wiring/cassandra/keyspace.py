@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import CassandraAddress, is_cassandra, read_address
@@ -20,9 +20,10 @@ from tickwise.wiring.findings import DoctorFinding
 
 if TYPE_CHECKING:
     from tickwise.adapters.store.cassandra.client import CassandraStore
+    from tickwise.adapters.store.cassandra.holdings import ShardHolding
 
 DOCTOR_SECONDS: Final = 3.0
-"""For how long `doctor` waits for the keeper."""
+"""For how long `doctor` and `shards` wait for a keeper."""
 
 
 def refuse_cassandra(database_url: str | None) -> None:
@@ -75,12 +76,37 @@ def upgrade_keyspace(database_url: str, tell: Callable[[int, int], None], shards
     return str(asyncio.run(_schema().upgrade(address, SystemClock(), tell, shards=shards)))
 
 
-def keyspace_status(database_url: str) -> tuple[str, str, bool]:
-    """The version of the keyspace (`none`: there is no keyspace), the one that this program needs, and whether it
-    fits."""
+class SchemaStatus(NamedTuple):
+    """The schema of a store, as `db status` tells it."""
+
+    found: str
+    """`none`: there is nothing."""
+    needed: str
+    fits: bool
+    """True if this program works on the version that is there."""
+    shards: list[dict[str, Any]] | None = None
+    """Of a keyspace of Cassandra: who has each shard, as `told_holding` makes it."""
+
+
+def keyspace_status(database_url: str) -> SchemaStatus:
+    """The version of the keyspace, and who has its shards: read without a keeper."""
     address, schema = read_address(database_url), _schema()
-    state = asyncio.run(schema.status(address, SystemClock()))
-    return str(state.version or "none"), str(schema.VERSION), state.fits
+    state, holdings = asyncio.run(schema.status_of_shards(address, SystemClock()))
+    shards = [told_holding(each) for each in holdings]
+    return SchemaStatus(str(state.version or "none"), str(schema.VERSION), state.fits, shards)
+
+
+def told_holding(holding: ShardHolding) -> dict[str, Any]:
+    """Return the holding of a shard for `--json`: the same words in `db status` and in `shards list`."""
+    return {
+        "shard": holding.shard,
+        "address": holding.address,
+        "process": holding.process,
+        "epoch": holding.epoch,
+        "lease": str(holding.lease),
+        "lease_seconds": holding.lease_seconds,
+        "lease_told": holding.told,
+    }
 
 
 async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
@@ -112,23 +138,30 @@ async def _owner_findings(address: CassandraAddress) -> list[DoctorFinding]:
     session = KeyspaceSession(address, SystemClock())
     try:
         await session.open()
-        numbers = session.state.numbers
-        stores = [CassandraStore(session, shard=number, patience_seconds=DOCTOR_SECONDS) for number in numbers]
-        return list(await asyncio.gather(*map(_owner_finding, stores)))
+        stores = [
+            (CassandraStore(session, shard=each.shard, patience_seconds=DOCTOR_SECONDS), each)
+            for each in await session.holdings()
+        ]
+        return list(await asyncio.gather(*(_owner_finding(store, holding) for store, holding in stores)))
     except TickwiseError as failure:
         return [DoctorFinding("keepers", "error", failure.detail)]
     finally:
         await session.close()
 
 
-async def _owner_finding(store: CassandraStore) -> DoctorFinding:
+async def _owner_finding(store: CassandraStore, holding: ShardHolding) -> DoctorFinding:
+    """`holding`: who has the shard, as Cassandra says."""
     advice = "start `tickwise keeper`, two of them for a takeover within seconds"
     try:
         await store.open()
         await store.now()
-        return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}")
     except TickwiseError as failure:
-        return DoctorFinding("keepers", "error", failure.detail, advice)
+        last = f"; the lease of {holding.address}, epoch {holding.epoch}, {holding.told}" if holding.address else ""
+        return DoctorFinding("keepers", "error", f"shard {store.shard}: {failure.detail}{last}", advice)
+    else:
+        # It may have got another owner since the row was read.
+        epoch = f", epoch {holding.epoch}" if store.served_at == holding.address else ""
+        return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}{epoch}")
     finally:
         await store.close()
 

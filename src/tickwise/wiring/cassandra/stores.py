@@ -78,5 +78,6 @@ class KeyspaceStore:
         ]
         if len(shards) == 1:
             return cast("Store", shards[0]), shards
-        router = ShardedStore(cast("list[Store]", shards), shards[0].shard_map, clock=self._clock)
+        stores = cast("list[Store]", shards)
+        router = ShardedStore(stores, shards[0].shard_map, clock=self._clock, can_move=False)
         return cast("Store", router), shards

@@ -46,6 +46,8 @@ def make_key_of_up(settings: Settings) -> None:
     is_given = settings.database_url is not None and not settings.database_url.startswith("file:")
     if is_given or _is_set(settings) or file.exists():
         return
+    # The store may be elsewhere (`file:///folder`): then nothing has made the data folder yet.
+    file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{os.getpid()}")
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
         stream.write(new_key() + "\n")

@@ -33,8 +33,9 @@ def address_in(data_dir: Path) -> str:
 
 
 def is_used(data_dir: Path) -> bool:
-    """Check whether the data folder has a file store already."""
-    return (data_dir / FOLDER / "lock").exists()
+    """Check whether the data folder has a file store already; of one that was copied the lock may be missing."""
+    folder = data_dir / FOLDER
+    return (folder / "lock").exists() or any(folder.glob("*-*.tw"))
 
 
 def folder_of_store(url: str) -> Path:

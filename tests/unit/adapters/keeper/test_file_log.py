@@ -16,6 +16,18 @@ from tickwise.adapters.store.keeper.file_frames import LogDamaged
 from tickwise.adapters.store.keeper.file_log import FileLog, examine
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
 from tickwise.domain.errors import StoreUnavailable
+from tickwise.testing.contracts.effect_log import EffectLogContract, OpenLog
+
+
+class TestEffectLog(EffectLogContract):
+    @pytest.fixture
+    def open_log(self, tmp_path: Path) -> OpenLog:
+        """One more object of the log in the folder of the test."""
+
+        async def opened() -> FileLog:
+            return FileLog(tmp_path, sync=lambda _file: None)
+
+        return opened
 
 
 def threads_of_logs() -> set[threading.Thread]:

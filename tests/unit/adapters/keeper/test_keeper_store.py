@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from tests.support.keepers import GatedLog
 from tests.support.waiting import eventually
 from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.keeper import rebuild
 from tickwise.adapters.store.keeper.file_log import FileLog
-from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
@@ -216,6 +218,73 @@ async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Pat
     await clock.advance(1.0)
     assert [True] == [store.answers]
     await store.close()
+
+
+class SlowlyReadLog(LeasedLog):
+    """A log whose entries take a minute to read."""
+
+    def __init__(self, folder: Path, clock: VirtualClock) -> None:
+        super().__init__(folder)
+        self._clock = clock
+
+    async def entries(self, after: int) -> AsyncIterator[LogEntry]:
+        await self._clock.sleep(60.0)
+        async for entry in super().entries(after):
+            yield entry
+
+
+async def test_a_lease_is_renewed_while_a_large_state_is_built(tmp_path: Path, clock: VirtualClock) -> None:
+    """Else two keepers take a shard with much to read from each other, again and again, and nobody ever answers."""
+    log = LeasedLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    make = Factory(await store.now(), seed="large")
+    await store.jobs.add([make.job() for _ in range(30)])
+    await store.close()
+    slow = SlowlyReadLog(tmp_path, clock)
+    again = KeeperStore(slow, clock)
+    opening = asyncio.create_task(again.open())
+    renewals = []
+    while not opening.done():
+        await clock.settle()
+        renewals.append(slow.renewals)
+        await clock.advance(2.0)
+    await opening
+    # From the first one on, there is one in each 2 s of a lease of 5 s.
+    seen = [count for count in renewals if count]
+    assert 28 <= len(seen)
+    assert all(before < after for before, after in pairwise(seen[:-1]))
+    assert 30 == len(again.memory.state.jobs)
+    await again.close()
+
+
+async def test_a_state_is_built_in_steps(tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What renews the lease gets its turn between them, and the state is the same."""
+    log = GatedLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    await life_of_runs(store)
+    make = Factory(await store.now(), seed="steps")
+    await store.jobs.add([make.job(due=make.now + each) for each in range(50)])
+    await store.keep_checkpoint()
+    await store.close()
+    monkeypatch.setattr(rebuild, "STEP_ROWS", 3)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await SystemClock().sleep(0.0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    again = KeeperStore(log, clock)
+    await again.open()
+    beside.cancel()
+    assert 50 < turns
+    found = differences(store.memory.state, again.memory.state)
+    await again.close()
+    assert {} == {name: pair for name, pair in found.items() if name != "lent"}
 
 
 @pytest.mark.parametrize(("jobs", "waits"), [(200, True), (1, False)])

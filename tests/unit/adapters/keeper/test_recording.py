@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from tests.support.effects import RecordedStore
 from tickwise.adapters.store.keeper import tables
 from tickwise.adapters.store.keeper.tables import check_complete
-from tickwise.adapters.store.keeper.tracking import EffectRecorder, Table, TrackedList
+from tickwise.adapters.store.keeper.tracking import Change, EffectRecorder, Table, TrackedList
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug, Misconfigured
@@ -50,10 +50,15 @@ def without_field(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Take away the note of one field of records."""
 
     def mutate(monkeypatch: pytest.MonkeyPatch) -> None:
-        note = Table.note_field
-        monkeypatch.setattr(
-            Table, "note_field", lambda self, key, field: None if field == name else note(self, key, field)
-        )
+        take = Table.take
+
+        def less(self: Table) -> Iterable[Change]:
+            for noted in self.notes.values():
+                if isinstance(noted, set):
+                    noted.discard(name)
+            return take(self)
+
+        monkeypatch.setattr(Table, "take", less)
 
     return mutate
 

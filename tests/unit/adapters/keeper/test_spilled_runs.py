@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.support.blocks import JOBS, NAMESPACES, end_runs, ended_run
 from tests.support.effects import differences
 from tickwise.adapters.store.keeper import spilled
 from tickwise.adapters.store.keeper import store as keeper
@@ -18,33 +19,11 @@ from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.ended import EndedRuns, Within
-from tickwise.adapters.store.memory.records import EndedRun
 from tickwise.domain.errors import Invalid
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import AttemptRow, ClaimRequest, Retention, RunQuery, RunRow
-from tickwise.testing import factories
+from tickwise.ports.store import Retention, RunQuery
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
-
-JOBS = [UUID(int=number) for number in range(1, 5)]
-NAMESPACES = ("default", "other")
-
-
-def ended_run(number: int, chance: random.Random) -> EndedRun:
-    """An ended run whose id says its time, as ids do."""
-    at = 1_000.0 + number
-    state = chance.choice((RunState.SUCCESS, RunState.SUCCESS, RunState.FAILED, RunState.SKIPPED))
-    attempt = AttemptRow(
-        attempt=1, token=number, executor=7, state=state, dispatched_at=at, started_at=at, ended_at=at + 1, reason=None,
-        error="it fell" if state is RunState.FAILED else None,
-    )  # fmt: skip
-    row = RunRow(
-        run_id=UUID(int=(number << 80) + chance.getrandbits(70)), job_id=chance.choice(JOBS),
-        namespace=chance.choice(NAMESPACES), state=state, trigger=0, due_at=at, queued_at=at, dispatched_at=at,
-        started_at=at, ended_at=at + chance.randint(0, 9), ready_at=None, attempt=1, failures=0, crashes=0, executor=7,
-        reason=None, error=None, result="7", origin=None, definition=None, nominal_at=at,
-    )  # fmt: skip
-    return EndedRun(row, number, (attempt,), reported=True)
 
 
 @pytest.fixture
@@ -196,19 +175,6 @@ async def store(folder: Path, clock: VirtualClock) -> AsyncIterator[KeeperStore]
     await store.open()
     yield store
     await store.close()
-
-
-async def end_runs(store: KeeperStore, number: int) -> list[UUID]:
-    """Jobs whose runs have ended, and these runs."""
-    make = Factory(await store.now(), seed=f"{number} {len(store.memory.state.ended)}")
-    jobs = [make.job() for _ in range(number)]
-    await store.jobs.add(jobs)
-    executor = await store.executors.join(factories.executor(f"one {len(store.memory.state.executors)}"))
-    claims = await store.attempts.claim(
-        ClaimRequest(executor=executor, queues=("default",), labels=(), limit=number, ahead_seconds=0.0)
-    )
-    assert [] == list(await store.attempts.finish(executor, factories.outcomes(claims)))
-    return [job.run_id for job in jobs if job.run_id is not None]
 
 
 async def test_a_start_takes_away_what_a_killed_process_left(folder: Path, clock: VirtualClock) -> None:

@@ -34,6 +34,8 @@ class Interpreter:
     """The variables that the program needs."""
     is_own: bool = True
     """It is the executor's own."""
+    is_built: bool = False
+    """It is that of an environment that was built for scripts: what lies beside it comes from packages of strangers."""
 
     def arguments(self, script: Path, folder: Path, *, names_errors: bool) -> Sequence[str]:
         """The command line that runs a script; notes about it go into `folder`."""

@@ -83,7 +83,7 @@ class ScriptEnvironments:
         if self._environments is None or task.get("python") is not None or not (_declares(task) or MARK in source):
             return
         try:
-            demand = demand_of(assignment.namespace, task, source)
+            demand = demand_of(assignment.namespace, task, source, assignment.confinement.isolation)
         except Invalid:
             return
         if demand is None or demand in self._preparing.values() or len(self._preparing) >= MAX_PREPARED:
@@ -109,7 +109,9 @@ class ScriptEnvironments:
         if source is None or task.get("python") is not None or not (_declares(task) or MARK.encode() in source):
             return self._own
         try:
-            demand = demand_of(attempt.assignment.namespace, task, source.decode(errors="replace"))
+            assignment = attempt.assignment
+            isolation = assignment.confinement.isolation
+            demand = demand_of(assignment.namespace, task, source.decode(errors="replace"), isolation)
         except Invalid as refused:
             return NoEnvironment(ENVIRONMENT_INVALID, refused.detail, is_permanent=True)
         if demand is None:
@@ -142,7 +144,9 @@ class ScriptEnvironments:
         return self._python_of(found)
 
     def _python_of(self, held: Environment) -> ScriptPython:
-        return ScriptPython(replace(self._own.interpreter, program=str(held.program), is_own=False), held)
+        return ScriptPython(
+            replace(self._own.interpreter, program=str(held.program), is_own=False, is_built=True), held
+        )
 
 
 def _declares(task: Mapping[str, Any]) -> bool:

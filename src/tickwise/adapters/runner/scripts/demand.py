@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tickwise.adapters.runner.checks import text
 from tickwise.adapters.runner.scripts.header import Header, check_requirement, header_of, refusal
+from tickwise.domain.rules.confinement import Isolation
 from tickwise.ports.environments import EnvironmentDemand
 
 ENVIRONMENT_FIELDS: Final = ("requirements", "lock")
@@ -86,11 +87,15 @@ def _unicode(task: Mapping[str, Any], name: str, characters_most: int) -> str:
     return found
 
 
-def demand_of(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:
-    """The environment that this task with this script needs; None: the executor's own Python will do. Raises
-    `Invalid`."""
+def demand_of(
+    namespace: str, task: Mapping[str, Any], source: str, isolation: Isolation = Isolation.SANDBOX
+) -> EnvironmentDemand | None:
+    """The environment that this task with this script needs; None: the executor's own Python will do. Its packages are
+    built from source only for a task that is a plain process. Raises `Invalid`."""
     demand = declared_by(namespace, task, source)
-    return demand if demand is not None and needs_build(demand) else None
+    if demand is None or not needs_build(demand):
+        return None
+    return demand._replace(from_source=isolation is Isolation.PROCESS)
 
 
 def needs_build(demand: EnvironmentDemand) -> bool:
@@ -99,8 +104,8 @@ def needs_build(demand: EnvironmentDemand) -> bool:
 
 
 def declared_by(namespace: str, task: Mapping[str, Any], source: str) -> EnvironmentDemand | None:
-    """The environment that a task declares, by its fields or its script. It names no Python: each executor builds it
-    for its own. None: the task declares none. Raises `Invalid`."""
+    """The environment that a task declares, by its fields or its script, from wheels. It names no Python: each executor
+    builds it for its own. None: the task declares none. Raises `Invalid`."""
     header = header_of(source)
     _check_together(task, header)
     requirements = task.get("requirements") or "\n".join(header.dependencies)

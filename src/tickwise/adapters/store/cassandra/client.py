@@ -8,9 +8,11 @@ owners.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from tickwise.adapters.store.cassandra.address import CassandraAddress
+from tickwise.adapters.store.cassandra.holdings import ShardHolding, shard_holdings
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.registry import ShardOwners
 from tickwise.adapters.store.cassandra.schema import KeyspaceState, opened_keyspace
@@ -49,6 +51,12 @@ class KeyspaceSession:
         if self._owners is None:
             raise StoreUnavailable("the store is closed")
         return await self._owners.of(shard)
+
+    async def holdings(self) -> Sequence[ShardHolding]:
+        """Return the holding of each shard, in their order. Raises `StoreUnavailable`."""
+        if self._link is None:
+            raise StoreUnavailable("the store is closed")
+        return await shard_holdings(self._link, self.state.numbers)
 
 
 class CassandraStore(RemoteStore):

@@ -7,6 +7,10 @@
 The driver answers in a thread of its own. Answers that arrive while the event loop is busy wait in a list, and one
 wake-up hands them all over. Invariant: the driver repeats nothing by itself that could be applied twice; whether a
 statement may be repeated is for the caller to say.
+
+The driver resolves the names of the address once, and then knows the nodes by their addresses. Where all of them have
+got other ones (a single node in a container that started again), it looks for ever in vain: once no node has been there
+for `LOST_SECONDS`, a second session is begun by the names, and takes the place of the first one.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import cassandra as driver
+import structlog
 from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResultSet
@@ -31,6 +36,7 @@ from tickwise.adapters.statements import Statements
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.hosts import ReplicasFirst
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
 ANSWER_SECONDS: Final = 2.0
@@ -44,6 +50,8 @@ NODELAY: Final = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 """The driver sends a request in pieces of 4 KiB; without this the kernel holds the last piece back for 40 ms."""
 PROTOCOL: Final = 5
 """Of Cassandra 4.0 and later."""
+LOST_SECONDS: Final = 5.0
+"""For so long no node is there before the names of the address are resolved again, and again after as long."""
 BACK_MAX_SECONDS: Final = 2.0
 """The longest pause between two tries to reach a node that was down; as shipped it grows to 10 minutes."""
 
@@ -73,6 +81,8 @@ UNSET: Final = UNSET_VALUE
 """In place of a value: the column stays as it is."""
 
 Rows = Sequence[tuple[Any, ...]]
+
+logger = structlog.get_logger("tickwise.store")
 
 
 class _Answers:
@@ -116,6 +126,9 @@ class CassandraLink:
         self._session: Any = None
         self._answers: _Answers | None = None
         self._prepared: dict[str, Any] = {}
+        self._lost_since: float | None = None
+        """The time of the first of the latest statements that found no node; None: the latest one found one."""
+        self._connecting: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ its life
 
@@ -125,15 +138,15 @@ class CassandraLink:
         context = self.address.ssl_context()
         self._answers = _Answers(asyncio.get_running_loop())
         try:
-            self._cluster, self._session = await asyncio.to_thread(self._connect, context)
+            self._cluster, self._session = await asyncio.to_thread(self._connect, context, self._hosts)
         except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
             _translated(failure, conditional=False)
 
-    def _connect(self, context: Any) -> tuple[Any, Any]:
+    def _connect(self, context: Any, hosts: ReplicasFirst) -> tuple[Any, Any]:
         from cassandra.policies import ExponentialReconnectionPolicy
 
         profile = ExecutionProfile(
-            load_balancing_policy=self._hosts,
+            load_balancing_policy=hosts,
             retry_policy=FallthroughRetryPolicy(),
             consistency_level=ConsistencyLevel.LOCAL_QUORUM,
             # Of all replicas, not of one data centre's: two keepers in two data centres cannot both win.
@@ -172,8 +185,45 @@ class CassandraLink:
         """End its connections and threads."""
         cluster, self._cluster, self._session = self._cluster, None, None
         self._prepared.clear()
+        if self._connecting is not None:
+            await end_tasks([self._connecting])
         if cluster is not None:
             await asyncio.to_thread(cluster.shutdown)
+
+    @property
+    def looks_again(self) -> bool:
+        """True while it resolves the names of its address anew, because no node is there."""
+        return self._connecting is not None and not self._connecting.done()
+
+    def _note_lost(self) -> None:
+        """A statement found no node."""
+        now = self.clock.monotonic()
+        if self._lost_since is None:
+            self._lost_since = now
+        if now - self._lost_since < LOST_SECONDS or self._cluster is None:
+            return
+        if not self.looks_again:
+            self._lost_since = now
+            self._connecting = asyncio.create_task(self._connect_again())
+
+    async def _connect_again(self) -> None:
+        """Begin a session by the names of the address, in place of the one that has no node."""
+        hosts = ReplicasFirst(self.clock, self.datacenter)  # the same one
+        begun = asyncio.ensure_future(asyncio.to_thread(self._connect, self.address.ssl_context(), hosts))
+        try:
+            cluster, session = await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            begun.add_done_callback(_shut_down)
+            raise
+        except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
+            logger.info("cassandra_not_found", detail=_short(failure))
+            return
+        former, self._cluster, self._session, self._hosts = self._cluster, cluster, session, hosts
+        # Statements belong to a session.
+        self._prepared = {}
+        self._lost_since = None
+        logger.info("cassandra_found_again", nodes=[str(host.endpoint) for host in self.hosts()])
+        await asyncio.to_thread(former.shutdown)
 
     # ------------------------------------------------------------------ the cluster
 
@@ -233,7 +283,11 @@ class CassandraLink:
         try:
             prepared = await asyncio.to_thread(session.prepare, text or statement(name))
         except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
+            if isinstance(failure, NoHostAvailable):
+                self._note_lost()
             _translated(failure, conditional=False)
+        if session is not self._session:
+            return await self._prepare(name, text)
         prepared.is_idempotent = name not in CONDITIONAL
         prepared.fetch_size = ROWS_A_PAGE
         if name in SERIAL:
@@ -253,19 +307,29 @@ class CassandraLink:
                 lambda rows: answers.arrive(future, (rows or (), ResultSet(asked, rows).paging_state), None),
                 lambda error: answers.arrive(future, None, error),
             )
-            return await future
+            answer = await future
+            self._lost_since = None
+            return answer
         except asyncio.CancelledError:
             raise
         except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
             slow = getattr(failure, "last_host", None)
             if slow is not None:
                 self._hosts.avoid(slow)
+            if isinstance(failure, NoHostAvailable):
+                self._note_lost()
             _translated(failure, conditional=conditional)
 
     def _open_session(self) -> Any:
         if self._session is None:
             raise StoreUnavailable("the link to Cassandra is closed")
         return self._session
+
+
+def _shut_down(begun: asyncio.Future[tuple[Any, Any]]) -> None:
+    """End a session that came after its link was closed."""
+    if not begun.cancelled() and begun.exception() is None:
+        threading.Thread(target=begun.result()[0].shutdown).start()
 
 
 def _translated(failure: Exception, *, conditional: bool) -> NoReturn:

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any, Final
 
+from tickwise.adapters.store.cassandra.blocks import HistoryBlocks
 from tickwise.adapters.store.cassandra.checkpoints import Checkpoints
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.ownership import PATIENCE_SECONDS, OwnershipRow, ShardRow
 from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
-from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
+from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 
 LEASE_SECONDS: Final = 5.0
@@ -75,6 +76,7 @@ class CassandraLog:
         self._is_gone = is_gone
         self._row = OwnershipRow(link, shard)
         self._checkpoints = Checkpoints(link, shard)
+        self._blocks = HistoryBlocks(link, shard)
         self._held: _Held | None = None
         self._why_not = "this process has not acquired the log"
         self._in_doubt = False
@@ -311,6 +313,27 @@ class CassandraLog:
             raise Bug(f"shard {self.shard} has its checkpoint at {row.checkpoint}, and not at {position}")
         async for part in self._checkpoints.read(row):
             yield part
+
+    # ------------------------------------------------------------------ blocks
+
+    async def keep_block(self, number: int, body: bytes) -> BlockName:
+        """Store a block under the epoch of this tenure."""
+        name = BlockName(self._owned().epoch, number)
+        await self._blocks.write(name, body)
+        return name
+
+    async def block(self, name: BlockName) -> bytes:
+        """The body of a block."""
+        return await self._blocks.read(name)
+
+    async def blocks(self) -> Collection[BlockName]:
+        """All blocks that were begun."""
+        return await self._blocks.names()
+
+    async def drop_blocks(self, names: Collection[BlockName]) -> None:
+        """Delete blocks that no checkpoint names."""
+        self._owned()
+        await self._blocks.delete(names)
 
     async def drop(self, before: int) -> None:
         """Delete segments whose entries lie before that position and in the checkpoint."""

@@ -7,11 +7,12 @@ the same moment make the same table.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from tickwise.adapters.store.cassandra.address import CassandraAddress
+from tickwise.adapters.store.cassandra.holdings import ShardHolding, shard_holdings
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
 from tickwise.adapters.store.cassandra.readable.tables import make_readable
@@ -19,11 +20,13 @@ from tickwise.adapters.store.keeper.shards import ShardIdentity, shard_numbers
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.ports.clock import Clock
 
-VERSION: Final = 3
+VERSION: Final = 4
 KEY_BYTES: Final = 32
 CHANGE_SECONDS: Final = 30.0
 """The longest that one change of the schema may take: three nodes take up to 3 s on a busy machine."""
-TABLES: Final = ("meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft", "keeper")
+TABLES: Final = (
+    "meta", "shard", "log_entry", "checkpoint_part", "checkpoint_draft", "history_block", "history_draft", "keeper",
+)  # fmt: skip
 IDS: Final = uuid.UUID("5f1c0f0e-6f0b-4b6e-9d0a-6f2f1f3a7c11")
 """The namespace of the ids of tables; they need only be the same on every machine."""
 
@@ -155,9 +158,19 @@ async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[Cass
 
 async def status(address: CassandraAddress, clock: Clock) -> KeyspaceState:
     """Read the facts of the keyspace of the address."""
+    state, _ = await status_of_shards(address, clock, look=False)
+    return state
+
+
+async def status_of_shards(
+    address: CassandraAddress, clock: Clock, *, look: bool = True
+) -> tuple[KeyspaceState, Sequence[ShardHolding]]:
+    """Return the state of the keyspace and, with `look`, the holdings of its shards. None are told of a keyspace that
+    this program does not work on."""
     link = await opened_link(address, clock)
     try:
-        return await read_state(link)
+        state = await read_state(link)
+        return state, await shard_holdings(link, state.numbers) if look and state.fits else ()
     finally:
         await link.close()
 

@@ -4,6 +4,7 @@
     log-POSITION.tw             a segment: the entries from that position on; its head has the epoch that wrote it
     checkpoint-POSITION.tw      the whole state as of an entry, written aside, then renamed
     checkpoint-….new            one that is not finished
+    block-EPOCH-NUMBER.tw       a block: a part of the state that is written once; checkpoints name it
 
     append ──► one write, one fsync ──► position          an entry that is torn by a crash was acknowledged to nobody,
     acquire ─► epoch + 1, a new segment                   and is cut off by the next owner
@@ -21,15 +22,16 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from tickwise.adapters.store.keeper.blocks import names_in
 from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, bodies_of, damage, framed
-from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
+from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
 HEAD: Final = struct.Struct(">8sQQI")
@@ -37,7 +39,7 @@ MAGIC: Final = b"TWLOG\x00\x00\x01"
 """The last byte is the version of the files' layout."""
 SEGMENT_BYTES: Final = 8 << 20
 """A segment that is larger is followed by another one."""
-LEFT_BEHIND: Final = "checkpoint-*.new", "ended-*.spill"
+LEFT_BEHIND: Final = "checkpoint-*.new", "block-*.new", "ended-*.spill"
 """Files of a process that was killed: unfinished checkpoints, and one for ended runs that still had its name."""
 PARTS_AT_ONCE: Final = 16
 R = TypeVar("R")
@@ -111,6 +113,18 @@ class FileLog:
             for body in some:
                 yield body
 
+    async def keep_block(self, number: int, body: bytes) -> BlockName:
+        return await self._apart(lambda: self._keep_block(number, body))
+
+    async def block(self, name: BlockName) -> bytes:
+        return await self._apart(lambda: self._block(name))
+
+    async def blocks(self) -> Collection[BlockName]:
+        return await self._apart(self._blocks)
+
+    async def drop_blocks(self, names: Collection[BlockName]) -> None:
+        await self._apart(lambda: self._drop_blocks(names))
+
     async def drop(self, before: int) -> None:
         await self._apart(lambda: self._drop(before))
 
@@ -127,10 +141,20 @@ class FileLog:
         """Read all files and change nothing; the position of the last entry. Raises `LogDamaged`."""
         checkpoint = self._newest_checkpoint()
         if checkpoint:
-            for _ in self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint):
-                pass
+            for part in self._parts(self._folder / f"checkpoint-{checkpoint:016}.tw", checkpoint):
+                for named in names_in(part):
+                    self._look_at(named.name, checkpoint)
         self._find(checkpoint)
         return self._last
+
+    def _look_at(self, name: BlockName, checkpoint: int) -> None:
+        try:
+            self._block(name)
+        except LogDamaged:
+            if self._newest_checkpoint() == checkpoint:
+                raise
+            # Its owner kept another one meanwhile, which does not name this block.
+            raise FileNotFoundError(self._path_of(name)) from None
 
     async def _apart(self, work: Callable[[], R]) -> R:
         """Do it in the log's own thread: each thing after the one before, and the event loop goes on."""
@@ -164,6 +188,7 @@ class FileLog:
         self._epoch = max((each.epoch for each in self._segments), default=0) + 1
         if checkpoint:
             self._epoch = max(self._epoch, self._epoch_of_checkpoint(checkpoint) + 1)
+        self._epoch = max([self._epoch, *(each.epoch + 1 for each in self._blocks())])
         if cut is not None:
             os.truncate(cut[0], cut[1])
         self._open_segment()
@@ -300,6 +325,49 @@ class FileLog:
         if last != count.to_bytes(8, "big"):
             raise damage(path, path.stat().st_size, "the checkpoint ends too early")
 
+    def _keep_block(self, number: int, body: bytes) -> BlockName:
+        name = BlockName(self._epoch, number)
+        target = self._path_of(name)
+        aside = target.with_suffix(".new")
+        file = _new_file(aside)
+        try:
+            _write(file, _head(self._epoch, number) + framed(1, body))
+            self._sync(file)
+            self._check_owned()
+            aside.rename(target)
+            _sync_folder(self._folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                aside.unlink()
+            raise
+        finally:
+            os.close(file)
+        return name
+
+    def _block(self, name: BlockName) -> bytes:
+        path = self._path_of(name)
+        if not path.exists():
+            raise damage(path, 0, "it is not there, and the checkpoint needs it")
+        with path.open("rb") as file:
+            head = file.read(HEAD.size)
+        if _epoch_of(head, name.number) != name.epoch:
+            raise damage(path, 0, "the head of the block is not whole")
+        bodies = list(bodies_of(path, HEAD.size))
+        if len(bodies) != 1:
+            raise damage(path, HEAD.size, "the block is not whole")
+        return bodies[0]
+
+    def _blocks(self) -> list[BlockName]:
+        return [_block_name(each) for each in self._folder.glob("block-*.tw")]
+
+    def _drop_blocks(self, names: Collection[BlockName]) -> None:
+        self._check_owned()
+        for name in names:
+            self._path_of(name).unlink(missing_ok=True)
+
+    def _path_of(self, name: BlockName) -> Path:
+        return self._folder / f"block-{name.epoch:010}-{name.number:010}.tw"
+
     def _finish(self, file: int, count: int, *, aside: Path, target: Path) -> None:
         self._check_owned()
         _write(file, framed(count + 1, count.to_bytes(8, "big")))
@@ -349,6 +417,14 @@ def _epoch_of(content: bytes, position: int) -> int | None:
 def _position(path: Path) -> int:
     try:
         return int(path.stem.rpartition("-")[2])
+    except ValueError:
+        raise LogDamaged(f"{path} is no file of the log: move it away") from None
+
+
+def _block_name(path: Path) -> BlockName:
+    try:
+        _, epoch, number = path.stem.split("-")
+        return BlockName(int(epoch), int(number))
     except ValueError:
         raise LogDamaged(f"{path} is no file of the log: move it away") from None
 

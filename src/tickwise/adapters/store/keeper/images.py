@@ -2,7 +2,8 @@
 
     entry       [VERSION, schema or nil, changes, values]     the first entry of a tenure has the schema
     change      [table, how, key, value]                      value: the image, or the fields that are other ones
-    part        [VERSION, schema, nil, values]                the first part of a checkpoint
+    part        [VERSION, schema, nil, values]                the first part of a checkpoint; of one that names blocks
+                                                              (`blocks`) with the version WITH_BLOCKS
                 [table, [[key, value], …]]                    each further one
                 ["", position]                                the last one: rows are no newer than this entry
 
@@ -33,6 +34,8 @@ from tickwise.domain.errors import Misconfigured
 
 VERSION: Final = 1
 """Of the layout above, not of the fields."""
+WITH_BLOCKS: Final = 2
+"""Of a checkpoint that names blocks: a release that knows of none refuses it, and does not begin without their runs."""
 ROWS_OF_PART: Final = 500
 CODES: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -220,6 +223,13 @@ def _schema() -> dict[str, list[str]]:
 SCHEMA: Final = _schema()
 
 
+def schema_of(kind: Any) -> dict[str, list[str]]:
+    """The part of the schema that values of this type need."""
+    found: dict[str, list[str]] = {}
+    _reachable(kind, found)
+    return found
+
+
 # ----------------------------------------------------------------------------------------------- writing
 
 
@@ -252,9 +262,9 @@ def _change(change: Change) -> tuple[Any, ...]:
     return table.path, how, key, value if codec is None else codec.whole(value)
 
 
-def head_part(values: Mapping[str, Any]) -> bytes:
+def head_part(values: Mapping[str, Any], *, with_blocks: bool = False) -> bytes:
     """The first part of a checkpoint."""
-    return _encoded((VERSION, SCHEMA, (), values))
+    return _encoded((WITH_BLOCKS if with_blocks else VERSION, SCHEMA, (), values))
 
 
 def table_part(table: TableKind, rows: Sequence[tuple[Any, Any]]) -> bytes:
@@ -292,20 +302,32 @@ class Reader:
         self._schema: Schema = SCHEMA
         self._tables: dict[str, TableReader] = {}
 
+    def head(self, body: bytes) -> Entry:
+        """The first part of a checkpoint, which has values alone."""
+        return self._read_entry(body, (VERSION, WITH_BLOCKS))
+
     def entry(self, body: bytes) -> Entry:
         """The effects of one commit, of which keys and values are still to be read."""
+        return self._read_entry(body, (VERSION,))
+
+    def _read_entry(self, body: bytes, versions: Sequence[int]) -> Entry:
         try:
             found = _entries.decode(body)
         except msgspec.DecodeError as failure:
             raise Misconfigured(f"the log holds an entry that cannot be read: {failure}") from None
-        if found.version != VERSION:
+        if found.version not in versions:
             raise Misconfigured(
                 f"the log was written by a release that has another layout ({found.version}, here {VERSION}): use that"
             )
-        if found.schema is not None and found.schema != self._schema:
-            self._schema = found.schema
-            self._tables.clear()
+        if found.schema is not None:
+            self.use(found.schema)
         return found
+
+    def use(self, schema: Schema) -> None:
+        """Read by this schema from now on."""
+        if schema != self._schema:
+            self._schema = schema
+            self._tables.clear()
 
     def table(self, path: str) -> TableReader | None:
         """Reads one table; None: this release has no such table."""

@@ -1,7 +1,8 @@
 """`EffectLog`: the port to the log of one shard, which is its truth.
 
     acquire ──► Tenure(epoch, checkpoint, last) ──► checkpoint + entries ──► append, append, … ──► release
-                                                                        └──► keep a checkpoint, drop what is before it
+                                                                        └──► keep blocks, then a checkpoint that names
+                                                                             them; drop what is before it
 
 Invariant: one owner appends at a time. The owner that acquired last wins; an append of an earlier owner is refused by
 the log itself, and no clock decides it.
@@ -9,7 +10,7 @@ the log itself, and no clock decides it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -39,6 +40,16 @@ class LogEntry(NamedTuple):
     position: int
     """From 1, without gaps."""
     body: bytes
+
+
+class BlockName(NamedTuple):
+    """The name of a block: a part of the state that is written once, and that checkpoints name. No two owners, and no
+    two tries of one, ever write the same."""
+
+    epoch: int
+    """Of the owner that wrote it."""
+    number: int
+    """Its own count within the epoch, from 1."""
 
 
 class EffectLog(Protocol):
@@ -72,6 +83,23 @@ class EffectLog(Protocol):
 
     def checkpoint(self, position: int) -> AsyncIterator[bytes]:
         """The parts of the checkpoint of that position, as they were kept."""
+        ...
+
+    async def keep_block(self, number: int, body: bytes) -> BlockName:
+        """Store a block, and return its name once it cannot be lost. It says nothing by itself: it counts with the
+        first checkpoint that names it. `number`: none that this owner has given before."""
+        ...
+
+    async def block(self, name: BlockName) -> bytes:
+        """The body of a block. Raises `Misconfigured` if it is not there."""
+        ...
+
+    async def blocks(self) -> Collection[BlockName]:
+        """All blocks that are stored, and may be some that are only begun."""
+        ...
+
+    async def drop_blocks(self, names: Collection[BlockName]) -> None:
+        """Delete blocks that no checkpoint names, of this epoch or an earlier one; some may be gone already."""
         ...
 
     async def drop(self, before: int) -> None:

@@ -1,6 +1,7 @@
 """The state of a log, read before the log is owned: a process that waits for it has most of the work behind it.
 
     peek ──► the newest checkpoint, then what was appended since, again and again ──► acquired: the rest
+              a later checkpoint ──► the blocks that it names: which of the runs that are here they have
 
 Invariant: what is read ahead is what `acquire` would have found, or it is read anew. Nothing is answered by it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tickwise.adapters.store.keeper.blocks import NamedBlock, names_in
 from tickwise.adapters.store.keeper.log import EffectLog, Tenure
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -28,6 +30,8 @@ class ReadAhead:
         self.contents = Contents(make_ended())
         self.checkpoint_bytes = self.entry_bytes = 0
         self._log, self._clock = log, clock
+        self._learns = False
+        """True: a later checkpoint is looked at. If it has gone, the next look has another one; what was read stays."""
         self._checkpoint = self._position = 0
 
     async def follow(self) -> None:
@@ -37,7 +41,9 @@ class ReadAhead:
                 await self.catch_up(seen)
             except (Bug, Misconfigured, Unavailable):
                 # The owner has dropped what was read here, or the log cannot be reached. `acquire` tells what is wrong.
-                self._begin_anew()
+                if not self._learns:
+                    self._begin_anew()
+                self._learns = False
             await self._clock.sleep(LOOK_SECONDS)
 
     async def _seen(self) -> Tenure | None:
@@ -53,15 +59,40 @@ class ReadAhead:
             self._begin_anew()
             first = True
             async for part in self._log.checkpoint(tenure.checkpoint):
-                self.contents.read_part(part, is_first=first)
+                for named in self.contents.read_part(part, is_first=first):
+                    self.contents.read_block(named, await self._log.block(named.name))
                 first, self.checkpoint_bytes = False, self.checkpoint_bytes + len(part)
             self._checkpoint = self._position = tenure.checkpoint
+        elif self._checkpoint < tenure.checkpoint:
+            self._learns = True
+            await self._learn_blocks(tenure.checkpoint)
+            self._checkpoint, self._learns = tenure.checkpoint, False
         async for entry in self._log.entries(self._position):
             self.contents.read_entry(entry.position, entry.body)
             self.entry_bytes += len(entry.body)
             self._position = entry.position
 
+    async def _learn_blocks(self, checkpoint: int) -> None:
+        """Its owner has put runs into blocks. Without this, the next owner of the log would write them once more."""
+        names = await self._names_in(checkpoint)
+        new = self.contents.learn_blocks([each.name for each in names])
+        for named in names:
+            if named.name in new:
+                self.contents.learn_block(named, await self._log.block(named.name))
+
+    async def _names_in(self, checkpoint: int) -> list[NamedBlock]:
+        found: list[NamedBlock] = []
+        is_first = True
+        async for part in self._log.checkpoint(checkpoint):
+            names = () if is_first else names_in(part)
+            if not is_first and not names:
+                break  # names come before all rows
+            is_first = False
+            found += names
+        return found
+
     def _begin_anew(self) -> None:
         self.contents.close()
         self.contents = Contents(self._make_ended())
         self.checkpoint_bytes = self.entry_bytes = self._checkpoint = self._position = 0
+        self._learns = False

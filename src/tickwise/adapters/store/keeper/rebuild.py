@@ -1,6 +1,6 @@
 """A state out of a checkpoint and the entries behind it.
 
-    parts ──► rows of tables, as they were written ─┐
+    parts ──► rows of tables, as they were written ─┐     parts name blocks of ended runs (`blocks`)
     entries ──► after-images over them ─────────────┴──► records and indexes of a new state
 
 A checkpoint is written while calls go on, so a row may be newer than its position. The entries up to where it was
@@ -12,10 +12,14 @@ Invariant: an entry that does not fit what is there (fields of a record that is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import MutableMapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
 
+from tickwise.adapters.store.keeper.blocks import ENDED, NamedBlock, ended_of, names_in, read_block
 from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
+from tickwise.adapters.store.keeper.log import BlockName
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -25,6 +29,11 @@ from tickwise.domain.errors import Misconfigured
 
 TENURE_BITS: Final = 32
 """Numbers that end with the process begin with that of its tenure, above all that were given before."""
+
+STEP_ROWS: Final = 5_000
+"""Some 50 ms of work. An owner that builds a large state renews its lease between the steps."""
+
+Row = TypeVar("Row")
 
 
 class Contents:
@@ -46,16 +55,41 @@ class Contents:
         if isinstance(ended := self.tables["ended"], EndedRuns):
             ended.close()
 
-    def read_part(self, body: bytes, *, is_first: bool) -> None:
-        """Take a part of a checkpoint."""
+    def read_part(self, body: bytes, *, is_first: bool) -> Sequence[NamedBlock]:
+        """Take a part of a checkpoint. It may name blocks, which are to be read before the next part."""
         if is_first:
-            self._take_values(self._reader.entry(body))
-            return
+            self._take_values(self._reader.head(body))
+            return ()
+        if names := names_in(body):
+            return names
         found = self._reader.part(body)
         if isinstance(found, int):
             self.until = found
         elif (reader := found[0]) is not None:
             self.tables[reader.table.path].update(found[1])
+        return ()
+
+    def read_block(self, named: NamedBlock, body: bytes) -> None:
+        """Take the ended runs of a block."""
+        runs, ended = read_block(named, body), self.tables[ENDED]
+        if isinstance(ended, SpilledRuns):
+            ended.take_block(named, runs)
+        else:
+            ended.update(ended_of(runs))
+
+    def learn_blocks(self, names: Collection[BlockName]) -> Collection[BlockName]:
+        """A later checkpoint names these blocks, and no other one; those of them that are not known here."""
+        ended = self.tables[ENDED]
+        if not isinstance(ended, SpilledRuns):
+            return ()
+        ended.keep_blocks(names)
+        return set(names) - {each.name for each in ended.places.stored()}
+
+    def learn_block(self, named: NamedBlock, body: bytes) -> None:
+        """Take note of which runs that are here already are in a block."""
+        ended = self.tables[ENDED]
+        if isinstance(ended, SpilledRuns):
+            ended.learn_block(named, read_block(named, body))
 
     def read_entry(self, position: int, body: bytes) -> None:
         """Lay the effects of one commit over what is there."""
@@ -86,31 +120,40 @@ class Contents:
 
     def fill(self, state: State, *, tenure: int = 0) -> None:
         """Put all of it into a new state."""
+        for _ in self.fill_in_steps(state, tenure=tenure):
+            pass
+
+    def fill_in_steps(self, state: State, *, tenure: int = 0) -> Iterator[None]:
+        """Put all of it into a new state, at most `STEP_ROWS` rows between two steps, so that others get their turn."""
         for table in TABLES:
             kind = table.value
             rows = self.tables[table.path]
-            if kind is JobRecord:
-                timers = {}
-                for key, values in rows.items():
-                    timers[key] = values.get("timer")
-                    state.jobs[key] = record_of(kind, {**values, "timer": None})
-                _restore_timers(state, timers)
-            elif kind is RunRecord:
-                for key, values in rows.items():
-                    state.runs[key] = record_of(kind, {**values, "job": _job_of(state, key, values["job"])})
-            else:
-                content = _content(state, table.path)
-                if isinstance(content, EndedRuns):
-                    self._fill_ended(state, rows)
-                    continue
+            content: Any = None if kind in (JobRecord, RunRecord) else _content(state, table.path)
+            if isinstance(content, EndedRuns):
+                self._fill_ended(state, rows)
+                continue
+            if content is not None:
                 content.clear()
-                if kind in CODECS:
-                    rows = {key: record_of(kind, values) for key, values in rows.items()}
-                dict.update(content, rows)
+            timers = {}
+            for portion in _portions(rows.items()):
+                if kind is JobRecord:
+                    for key, values in portion:
+                        timers[key] = values.get("timer")
+                        state.jobs[key] = record_of(kind, {**values, "timer": None})
+                elif kind is RunRecord:
+                    for key, values in portion:
+                        state.runs[key] = record_of(kind, {**values, "job": _job_of(state, key, values["job"])})
+                elif kind in CODECS:
+                    dict.update(content, {key: record_of(kind, values) for key, values in portion})
+                else:
+                    dict.update(content, portion)
+                yield
+            if kind is JobRecord:
+                _restore_timers(state, timers)
         for value in VALUES:
             if value.name in self.values:
                 value.put(state, self.values[value.name])
-        self._derive(state)
+        yield from self._derive(state)
         state.batch_numbers.last = tenure << TENURE_BITS
         state.feed.next = (tenure << TENURE_BITS) + 1
 
@@ -126,21 +169,25 @@ class Contents:
         """Counted runs of batches that ended with their process, by batch."""
         return self.values.get(LENT) or {}
 
-    def _derive(self, state: State) -> None:
+    def _derive(self, state: State) -> Iterator[None]:
         """Make the indexes over what is kept."""
-        for job in state.jobs.values():
-            if job.key is not None:
-                state.job_keys[job.namespace, job.key] = job
-            state.secret_uses.add(job)
+        for jobs in _portions(state.jobs.values()):
+            for job in jobs:
+                if job.key is not None:
+                    state.job_keys[job.namespace, job.key] = job
+                state.secret_uses.add(job)
+            yield
         for group in state.error_groups.values():
             _recount(group)
         waiting: dict[Any, list[Any]] = {}
         last = max((timer.place for timer in state.timers()), default=0)
-        for run in state.runs.values():
-            run.job.runs[run.run_id] = run
-            if run.place:
-                waiting.setdefault((run.job.namespace, run.lane), []).append((run.ready, run.place, run))
-                last = max(last, run.place)
+        for runs in _portions(state.runs.values()):
+            for run in runs:
+                run.job.runs[run.run_id] = run
+                if run.place:
+                    waiting.setdefault((run.job.namespace, run.lane), []).append((run.ready, run.place, run))
+                    last = max(last, run.place)
+            yield
         for lane, entries in waiting.items():
             state.lane(lane).restore(entries)
         for run in sorted((run for run in state.runs.values() if run.held), key=lambda run: run.token):
@@ -151,6 +198,13 @@ class Contents:
         state.rules_of_kind = Counter((namespace, kind) for namespace, kind, _ in state.rules)
         state.slots.restore(state.runs.values())
         state.audit.restore()
+
+
+def _portions(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+    """Cut the rows into pieces of `STEP_ROWS`."""
+    left = iter(rows)
+    while portion := list(islice(left, STEP_ROWS)):
+        yield portion
 
 
 def _content(state: State, path: str) -> Any:

@@ -1,11 +1,12 @@
 """`SpilledRuns`: ended runs of a keeper, of which the newest are in memory and the others in a file of the process.
 
-    a run ends ──► memory ──► more than `near_most` there: the oldest go to the file, some at a time
+    a run ends ──► memory ──► more than `near_most` there: the oldest go to the file, some at a time ──► blocks
     read ────────► memory, then the file, by id, by job and by the end: indexes of SQLite
 
 The file is no truth: log and checkpoint are, as of all other parts of the state. It has no name, so it ends with the
 process, however that ends, and each opening of the log makes another one. So nothing of it is synced, and no crash can
-leave it ahead of the log or behind it.
+leave it ahead of the log or behind it. A checkpoint has the runs in memory and names blocks of those in the file
+(`history`): `places` knows which run is in which block.
 
 Invariants: a run is in memory or in the file, never in both. If a run cannot be moved (the disk is full) it stays in
 memory. If the file cannot be read, nothing is answered by this state any more (`SpillLost`).
@@ -18,7 +19,7 @@ import os
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +29,13 @@ import msgspec
 import structlog
 
 from tickwise.adapters.statements import Statements
+from tickwise.adapters.store.keeper.block_places import BlockPlaces, PlacedBlock
+from tickwise.adapters.store.keeper.blocks import BlockRun, NamedBlock, ended_of
 from tickwise.adapters.store.keeper.images import value_image
+from tickwise.adapters.store.keeper.log import BlockName
 from tickwise.adapters.store.memory.ended import ALL_RUNS, EndedRuns, Within
 from tickwise.adapters.store.memory.records import EndedRun
-from tickwise.domain.errors import Invalid, StoreUnavailable
+from tickwise.domain.errors import Invalid, Misconfigured, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 
 MOVED_AT_ONCE: Final = 200
@@ -64,8 +68,9 @@ class SpillLost(StoreUnavailable):
 class SpilledRuns(EndedRuns):
     """Ended runs by their ids, the newest `near_most` in memory. The file is made in `folder` when it is needed."""
 
-    def __init__(self, folder: Path, near_most: int) -> None:
+    def __init__(self, folder: Path, near_most: int, places: BlockPlaces | None = None) -> None:
         super().__init__()
+        self.places = places or BlockPlaces()
         self._folder, self._near_most = folder, near_most
         self._moved_at_once = max(1, min(MOVED_AT_ONCE, near_most))
         self._room = near_most + self._moved_at_once
@@ -171,12 +176,18 @@ class SpilledRuns(EndedRuns):
         for begin in range(0, len(near), rows):
             # A run that was moved meanwhile is still found.
             yield [(each, found) for each in near[begin : begin + rows] if (found := self.get(each)) is not None]
-        for page in self._far_pages("spilled_images", rows):
-            yield [(UUID(bytes=run), msgspec.Raw(image)) for run, image in page]
+        loose = self.places.loose()
+        for begin in range(0, len(loose), rows):
+            found = [self._asked(statement("spilled_image"), (run,)) for run in loose[begin : begin + rows]]
+            yield [
+                (UUID(bytes=run), msgspec.Raw(each[0][0]))
+                for run, each in zip(loose[begin:], found, strict=False)
+                if each
+            ]
 
     # ------------------------------------------------------------------------------------------- going
 
-    def drop(self, run_ids: Iterable[UUID]) -> None:
+    def drop(self, run_ids: Iterable[UUID], *, erase: bool = False) -> None:
         far = []
         for run_id in dict.fromkeys(run_ids):
             is_near = run_id in self._near
@@ -188,36 +199,41 @@ class SpilledRuns(EndedRuns):
                 self._take_out(run_id)
             else:
                 far.append(run_id)
-        self._drop_far(far)
+        self._drop_far(far, erase=erase)
 
     # ------------------------------------------------------------------------------------------- the file
 
     def _make_room(self) -> None:
         """Move the oldest runs to the file."""
         moved = list(islice(self._near.items(), min(len(self._near) - self._near_most, 10 * MOVED_AT_ONCE)))
-        rows = [
-            (
-                run_id.bytes, ended.row.job_id.bytes, ended.row.namespace, ended.row.state is RunState.FAILED,
-                ended.row.due_at, ended.row.ended_at or 0.0, value_image(ended),
-            )
-            for run_id, ended in moved
-        ]  # fmt: skip
+        rows = [block_run(ended) for _, ended in moved]
+        try:
+            self._write(rows, [self.places.add(row.run, len(row.image), failed=row.failed) for row in rows])
+        except (sqlite3.Error, OSError) as failure:
+            # They stay in memory. It is tried again after some more.
+            self._room = len(self._near) + max(MOVED_AT_ONCE, len(self._near) // 4)
+            _warn_not_moved(len(moved), failure)
+            return
+        for run_id, _ in moved:
+            self._take_out(run_id)
+        self._room = max(self._near_most + self._moved_at_once, len(self._near) + 1)
+
+    def _write(self, rows: Sequence[BlockRun], places: Sequence[int]) -> None:
+        """Put runs into the file, at these places. They are not there."""
         try:
             file = self._file or self._opened()
             with file:
                 file.execute("BEGIN")
-                file.executemany(statement("spilled_add"), rows)
-        except (sqlite3.Error, OSError) as failure:
-            # They stay in memory. It is tried again after some more.
-            self._room = len(self._near) + max(MOVED_AT_ONCE, len(self._near) // 4)
-            logger.warning("ended_runs_not_moved", runs=len(moved), detail=str(failure))
-            return
-        for run_id, ended in moved:
-            self._take_out(run_id)
-            self._far[ended.row.namespace] += 1
-        self._far_number += len(moved)
-        self._far_last = max(self._far_last, *(row[0] for row in rows))
-        self._room = max(self._near_most + self._moved_at_once, len(self._near) + 1)
+                file.executemany(
+                    statement("spilled_add"), [(*row, place) for row, place in zip(rows, places, strict=True)]
+                )
+        except (sqlite3.Error, OSError):
+            for row, place in zip(rows, places, strict=True):
+                self.places.drop(place, failed=row.failed)
+            raise
+        self._far.update(row.namespace for row in rows)
+        self._far_number += len(rows)
+        self._far_last = max(self._far_last, *(row.run for row in rows)) if rows else self._far_last
 
     def _opened(self) -> sqlite3.Connection:
         """Make the file, and take its name away."""
@@ -236,22 +252,94 @@ class SpilledRuns(EndedRuns):
         self._file = file
         return file
 
-    def _drop_far(self, run_ids: Sequence[UUID]) -> None:
+    def _drop_far(self, run_ids: Sequence[UUID], *, erase: bool = False) -> None:
         if not run_ids:
             return
         if self._file is None:
             raise SpillLost("the file of ended runs is closed")
         runs = [(run_id.bytes,) for run_id in run_ids]
+        gone: list[tuple[str, int, int]] = []
         try:
             with self._file as file:
                 file.execute("BEGIN")
                 for run in runs:
-                    for (namespace,) in file.execute(statement("spilled_namespace"), run):
-                        self._far[namespace] -= 1
+                    gone += file.execute(statement("spilled_place"), run)
                 file.executemany(statement("spilled_drop"), runs)
         except sqlite3.Error as failure:
             raise SpillLost(f"the file of ended runs in {self._folder} cannot be written: {failure}") from failure
         self._far_number -= len(runs)
+        for namespace, failed, place in gone:
+            self._far[namespace] -= 1
+            self.places.drop(place, failed=bool(failed), erase=erase)
+
+    # ------------------------------------------------------------------------------------------- blocks
+
+    def runs_at(self, block: PlacedBlock, begin: int, number: int) -> list[BlockRun | None]:
+        """The runs of a block that is begun, at so many of its places; None where none counts."""
+        found: list[BlockRun | None] = []
+        for place in range(block.first + begin, block.first + min(begin + number, block.places)):
+            known = block.runs.get(place)
+            rows = self._asked(statement("spilled_row"), (known[0],)) if known is not None else []
+            found += [BlockRun(*row)._replace(failed=bool(row[3])) for row in rows] or [None]
+        return found
+
+    def take_block(self, named: NamedBlock, runs: Sequence[BlockRun | None]) -> None:
+        """The runs of a block of a checkpoint. None of them is here."""
+        rows = [(place, run) for place, run in enumerate(runs) if run is not None]
+        block = self.places.take(named)
+        if not rows:
+            return
+        try:
+            self._write([run for _, run in rows], [block.first + place for place, _ in rows])
+        except sqlite3.IntegrityError:
+            raise Misconfigured(f"the log is damaged: a run of {named.name} is in another block, too") from None
+        except (sqlite3.Error, OSError) as failure:
+            # They stay in memory, in no block, until there is room.
+            _warn_not_moved(len(rows), failure)
+            for run_id, ended in ended_of(runs):
+                super()._put(run_id, ended)
+
+    def learn_block(self, named: NamedBlock, runs: Sequence[BlockRun | None]) -> None:
+        """The owner of the log has put these runs into a block. One that is another here is not that of the block."""
+        block = self.places.take(named)
+        moved: list[tuple[BlockRun, int]] = []
+        for offset, run in enumerate(runs):
+            place = block.first + offset
+            if run is None:
+                continue
+            near = self._near.get(UUID(bytes=run.run))
+            if near is not None:
+                if value_image(near) == run.image:
+                    moved.append((run, place))
+                else:
+                    self.places.drop(place, failed=block.failed)
+                continue
+            rows = self._asked(statement("spilled_row"), (run.run,))
+            if rows and rows[0][-1] == run.image:
+                [(_, failed, before)] = self._asked(statement("spilled_place"), (run.run,))
+                self._asked(statement("spilled_replace"), (place, run.run))
+                self.places.drop(before, failed=bool(failed))
+            else:
+                self.places.drop(place, failed=block.failed)
+        if not moved:
+            return
+        try:
+            self._write([run for run, _ in moved], [place for _, place in moved])
+        except (sqlite3.Error, OSError) as failure:
+            _warn_not_moved(len(moved), failure)
+            return
+        for run, _ in moved:
+            self._take_out(UUID(bytes=run.run))
+
+    def keep_blocks(self, names: Collection[BlockName]) -> None:
+        """Of the blocks that are known here these alone are still named. Entries to come say that the runs of the
+        others have gone."""
+        for block in self.places.stored():
+            block.is_lapsed = block.name not in names
+
+    def placed(self, rows: int) -> Iterator[list[tuple[bytes, int, int, int]]]:
+        """Of all runs in the file id, whether it FAILED, place and size; so many at a time, while runs come and go."""
+        yield from self._far_pages("spilled_places", rows)
 
     def _asked(self, query: str, given: Any, *, steps: list[int] | None = None) -> list[tuple[Any, ...]]:
         """The rows of a query. `steps`: of a search; those that it has taken, which this adds to."""
@@ -325,10 +413,19 @@ class SpilledRuns(EndedRuns):
         for page in self._far_pages("spilled_ids", READ_AT_ONCE, since):
             yield from (UUID(bytes=row[0]) for row in page)
 
-    def _far_pages(self, name: str, rows: int, since: bytes = b"") -> Iterator[list[tuple[Any, ...]]]:
+    def _far_pages(self, name: str, rows: int, since: bytes = b"") -> Iterator[list[Any]]:
         while page := self._asked(statement(name), (since, rows)):
             yield page
             since = page[-1][0] + b"\0"
+
+
+def block_run(ended: EndedRun) -> BlockRun:
+    """An ended run as blocks and the file have it."""
+    row = ended.row
+    return BlockRun(
+        row.run_id.bytes, row.job_id.bytes, row.namespace, row.state is RunState.FAILED, row.due_at,
+        row.ended_at or 0.0, value_image(ended),
+    )  # fmt: skip
 
 
 def _too_much() -> Invalid:
@@ -356,3 +453,7 @@ def _merged(near: Iterator[EndedRun], far: Iterator[EndedRun], far_last: bytes) 
         if last is not None:
             yield last
             yield from rest
+
+
+def _warn_not_moved(runs: int, failure: Exception) -> None:
+    logger.warning("ended_runs_not_moved", runs=runs, detail=str(failure))

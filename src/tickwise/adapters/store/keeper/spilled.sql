@@ -1,5 +1,6 @@
 -- name: spilled_table
 -- The ended runs in the file. A run is in the order of its id, which is that of time.
+--   place  of those that FAILED, or of the others: a block is a range of places
 CREATE TABLE ended (
     run BLOB PRIMARY KEY,
     job BLOB NOT NULL,
@@ -7,7 +8,8 @@ CREATE TABLE ended (
     failed INTEGER NOT NULL,
     due REAL NOT NULL,
     at REAL NOT NULL,
-    image BLOB NOT NULL
+    image BLOB NOT NULL,
+    place INTEGER NOT NULL
 ) WITHOUT ROWID
 
 -- name: spilled_index_of_jobs
@@ -23,12 +25,24 @@ CREATE INDEX ended_over ON ended (failed, at)
 CREATE INDEX ended_failed ON ended (namespace, run) WHERE failed = 1
 
 -- name: spilled_add
--- A run: id, job, namespace, whether it FAILED, due time, end, image.
-INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?)
+-- A run: id, job, namespace, whether it FAILED, due time, end, image, place.
+INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: spilled_namespace
--- The namespace of the run ?.
-SELECT namespace FROM ended WHERE run = ?
+-- name: spilled_place
+-- Of the run ?: its namespace, whether it FAILED, and its place.
+SELECT namespace, failed, place FROM ended WHERE run = ?
+
+-- name: spilled_replace
+-- The place ? for the run ?.
+UPDATE ended SET place = ? WHERE run = ?
+
+-- name: spilled_places
+-- Runs with an id from ? on, ? of them: whether it FAILED, its place and its size.
+SELECT run, failed, place, LENGTH(image) FROM ended WHERE run >= ? ORDER BY run LIMIT ?
+
+-- name: spilled_row
+-- The run ? as blocks have it.
+SELECT run, job, namespace, failed, due, at, image FROM ended WHERE run = ?
 
 -- name: spilled_drop
 -- The run ? goes.

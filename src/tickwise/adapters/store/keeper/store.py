@@ -16,12 +16,14 @@ import contextlib
 import gc
 import math
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
 import structlog
 
 from tickwise.adapters.store.keeper.handed_over import HEARD
+from tickwise.adapters.store.keeper.history import BlockKeeper
 from tickwise.adapters.store.keeper.images import (
     ROWS_OF_PART,
     entry_body,
@@ -30,13 +32,13 @@ from tickwise.adapters.store.keeper.images import (
     last_part,
     table_part,
 )
-from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost
+from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost, Tenure
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
-from tickwise.adapters.store.keeper.spilled import SpillLost
+from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
@@ -116,6 +118,8 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
+        self._blocks: BlockKeeper | None = None
+        """None: all ended runs are in memory, and in each checkpoint."""
         self._use(self._made())
         self._recorder = EffectRecorder(self.memory.state)
         super().__init__(self.memory)
@@ -210,9 +214,13 @@ class KeeperStore(WrappedStore):
     async def _take_over_from(self, ahead: ReadAhead) -> None:
         following = asyncio.create_task(ahead.follow())
         try:
-            tenure = await self.log.acquire(f"process {os.getpid()}", self._endpoint)
+            tenure = await self.log.acquire(f"process {os.getpid()} on {socket.gethostname()}", self._endpoint)
         finally:
             await end_tasks([following])
+        async with self._renewing():
+            await self._build(ahead, tenure)
+
+    async def _build(self, ahead: ReadAhead, tenure: Tenure) -> None:
         begun = self._clock.monotonic()
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
@@ -225,15 +233,19 @@ class KeeperStore(WrappedStore):
                 )
             memory = self._made()
             if tenure.last:
-                contents.fill(memory.state, tenure=tenure.epoch)
+                for _ in contents.fill_in_steps(memory.state, tenure=tenure.epoch):
+                    await self._clock.sleep(0.0)
             else:
                 memory.state.ended = self._make_ended()
+            ended = memory.state.ended
         finally:
             gc.enable()
         recorder = EffectRecorder(memory.state)
         gc.freeze()
         self.position = tenure.last
         await self._begin(memory, recorder, contents)
+        if isinstance(ended, SpilledRuns):
+            self._blocks = BlockKeeper(self.log, self._clock, ended, tenure.epoch)
         if self._projection is not None:
             await self._projection.follow(self.log, checkpoint=tenure.checkpoint, last=self.position)
         self._lease_until = self._clock.monotonic() + await self.log.renew()
@@ -247,6 +259,31 @@ class KeeperStore(WrappedStore):
             jobs=len(memory.state.jobs),
             seconds=round(self._clock.monotonic() - begun, 3),
         )
+
+    @contextlib.asynccontextmanager
+    async def _renewing(self) -> AsyncIterator[None]:
+        """Keep the lease of a log that is just owned while the state is built, however long that takes: else the next
+        keeper would take the shard, and lose it in the same way."""
+        under_way = asyncio.Lock()
+        renewing = asyncio.create_task(self._renew_until_built(under_way))
+        try:
+            yield
+            # One that is cut off could be applied later, after an entry with a later time.
+            await under_way.acquire()
+        finally:
+            await end_tasks([renewing])
+
+    async def _renew_until_built(self, under_way: asyncio.Lock) -> None:
+        until_next = RENEW_SECONDS
+        while until_next != math.inf:
+            await self._clock.sleep(until_next)
+            try:
+                async with under_way:
+                    until_next = await self.log.renew() / 3
+            except OwnershipLost:
+                return  # the first entry of this tenure is refused
+            except TickwiseError:
+                until_next = RENEW_SECONDS
 
     async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
         """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
@@ -411,11 +448,11 @@ class KeeperStore(WrappedStore):
 
     def _look_for_checkpoint(self) -> None:
         """Begin a checkpoint if there is much to replay; a large state is not written anew for little: for checkpoints
-        at most three times as much is written as for entries."""
+        at most twice as much is written as for entries."""
         if self._keeping.locked() or (self._checkpoint is not None and not self._checkpoint.done()):
             return
         seconds = self._clock.monotonic() - self._since
-        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes // 2) or (
+        if self._since_bytes >= max(CHECKPOINT_BYTES, self._checkpoint_bytes) or (
             seconds >= CHECKPOINT_SECONDS and self._since_bytes > self._checkpoint_bytes
         ):
             self._checkpoint = asyncio.create_task(self._keep_checkpoint())
@@ -423,11 +460,16 @@ class KeeperStore(WrappedStore):
     async def keep_checkpoint(self) -> None:
         """Keep a checkpoint now, or after the one that is under way."""
         async with self._keeping:
-            position, before, began = self.position, self._since_bytes, self._clock.monotonic()
-            await self.log.keep_checkpoint(position, self._parts())
+            blocks, began = self._blocks, self._clock.monotonic()
+            if blocks is not None:
+                await blocks.seal()
+            position, before = self.position, self._since_bytes
+            await self.log.keep_checkpoint(position, self._parts(blocks))
             if self._projection is not None:
                 self._projection.kept(position)
             await self.log.drop(position + 1)
+            if blocks is not None:
+                await blocks.sweep()
             self.checkpoints += 1
             self._watch.kept_checkpoint(self._checkpoint_bytes, self._clock.monotonic() - began)
             self._since_bytes -= before
@@ -441,10 +483,14 @@ class KeeperStore(WrappedStore):
             logger.warning("checkpoint_not_kept", detail=failure.detail)
             self._since, self._since_bytes = self._clock.monotonic(), 0
 
-    async def _parts(self) -> AsyncIterator[bytes]:
+    async def _parts(self, blocks: BlockKeeper | None) -> AsyncIterator[bytes]:
         """The state in parts, while calls go on between them: see `rebuild`."""
         recorder, size = self._recorder, 0
-        yield head_part({each.name: each.get(recorder.state) for each in VALUES})
+        names = [] if blocks is None else list(blocks.parts())
+        yield head_part({each.name: each.get(recorder.state) for each in VALUES}, with_blocks=bool(names))
+        for part in names:
+            size += len(part)
+            yield part
         for table in recorder.tables.values():
             for rows in _pages(table.content):
                 part = table_part(table.kind, rows)

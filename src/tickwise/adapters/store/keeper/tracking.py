@@ -57,7 +57,9 @@ class NotedPlace(NamedTuple):
 class Table:
     """The notes about one table."""
 
-    __slots__ = ("content", "dirty", "kind", "notes", "placed", "recorder", "records", "whole_with")
+    __slots__ = (
+        "content", "dirty", "kind", "noted", "noted_fields", "notes", "placed", "recorder", "records", "whole_with",
+    )  # fmt: skip
 
     def __init__(self, kind: TableKind, dirty: list[Table], recorder: EffectRecorder) -> None:
         self.kind = kind
@@ -68,10 +70,14 @@ class Table:
         self.placed = not self.records or RECORDS[kind.value].key is None
         self.whole_with = RECORDS[kind.value].whole_with if self.records else frozenset()
         self.content: MutableMapping[Any, Any] = {}
+        self.noted: Any = _MISSING
+        """The key of the last field that was noted: a call sets many fields of one record, one after the other."""
+        self.noted_fields: set[str] | None = None
+        """Those of that key that were noted; None: it will be told as a whole."""
 
     def note(self, key: Any, how: int) -> None:
         """A key came, went, or has another value."""
-        notes = self.notes
+        notes, self.noted = self.notes, _MISSING
         if not notes:
             self.dirty.append(self)
         if how != FRESH and self.placed:
@@ -90,13 +96,15 @@ class Table:
         if found is None:
             if not notes:
                 self.dirty.append(self)
-            notes[key] = {field}
+            found = notes[key] = {field}
         elif isinstance(found, set):
             found.add(field)
+        self.noted, self.noted_fields = key, found if isinstance(found, set) else None
 
     def take(self) -> Iterable[Change]:
         """The images of what was noted; from then on nothing is."""
         notes, self.notes = self.notes, {}
+        self.noted = _MISSING
         content, recorder = self.content, self.recorder
         for key, how in notes.items():
             value = content.get(key, _MISSING)
@@ -367,7 +375,11 @@ class EffectRecorder:
 
         def note_by_key(record: Any, name: str, value: Any) -> None:
             put(record, name, value)
-            note_field(key_of(record), name)
+            key = key_of(record)
+            if key is not table.noted:
+                note_field(key, name)
+            elif table.noted_fields is not None:
+                table.noted_fields.add(name)
 
         if key_field is not None:
             key_of, note_field = attrgetter(key_field), table.note_field

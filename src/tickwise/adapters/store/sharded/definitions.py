@@ -42,11 +42,17 @@ from tickwise.ports.store import (
 from tickwise.ports.store.status_pages import StatusPageQuery, slug_taken
 
 
-def other_database(namespace: str, to: str) -> Conflict:
-    """The refusal to move a job to a namespace in another database."""
+def other_database(namespace: str, to: str, *, can_move: bool) -> Conflict:
+    """The refusal to move a job to a namespace in another database. `can_move`: whether a namespace can go there."""
+    if can_move:
+        return Conflict(
+            f"the namespaces {namespace} and {to} are in different databases, and a job goes from one to another only "
+            "within one: move one of the namespaces first (tickwise shards move)",
+            code="other_database",
+        )
     return Conflict(
-        f"the namespaces {namespace} and {to} are in different databases, and a job goes from one to another only "
-        "within one: move one of the namespaces first (tickwise shards move)",
+        f"the namespaces {namespace} and {to} are in different shards of the keyspace, where both stay, and a job goes "
+        f"from one to another only within one shard: create the job anew in {to}, then cancel it here",
         code="other_database",
     )
 
@@ -96,7 +102,7 @@ class Jobs:
         """See the port. A transfer to a namespace of another shard raises `Conflict`, code `other_database`."""
         places = self._fleet.places
         if isinstance(move, JobTransfer) and places.of(move.namespace) != places.of(move.to):
-            raise other_database(move.namespace, move.to)
+            raise other_database(move.namespace, move.to, can_move=self._fleet.can_move)
         return await self._fleet.of(move.namespace, lambda store: store.jobs.move(move, audit=audit))
 
 

@@ -49,6 +49,8 @@ GIVEN_BACK: Final = CODES[RunState.QUEUED]
 _RETURNS: Final = (GIVEN_BACK, CODES[RunState.SKIPPED])
 SLOW_CLAIM_SECONDS: Final = 0.5
 """A claim goes on with the next shard when one has not answered for so long. What that one gives later goes back."""
+PATIENT_CLAIM_SECONDS: Final = 4.0
+"""The longest wait for a shard that was seen to give runs late: short beside an executor's lease."""
 
 logger = structlog.get_logger("tickwise.store")
 
@@ -207,6 +209,11 @@ class Attempts:
         self._memberships = memberships
         self._turns = Turns(fleet)
         self._late: set[asyncio.Task[None]] = set()
+        self._patience: dict[int, float] = {}
+        """Of shards that gave runs too late: the seconds that their next claim is waited for. Without it a shard that
+        is always slower than `SLOW_CLAIM_SECONDS` would give its runs and take them back for ever."""
+        self._passed: set[int] = set()
+        """Of those: passed over by the last claim, which had runs of others in hand. They come first in the next."""
 
     async def close(self) -> None:
         """Wait for claims that were slow to go back."""
@@ -236,10 +243,15 @@ class Attempts:
         failed: StoreUnavailable | None = None
         asked = 0
         lost = self._memberships.lost(request.executor)
-        for number in [each for each in self._turns.order() if each not in lost]:
+        order = sorted(self._turns.order(), key=lambda number: number not in self._passed)
+        for number in [each for each in order if each not in lost]:
             room = request.limit - len(rows)
             if room <= 0:
                 break
+            if rows and number in self._patience:
+                self._passed.add(number)
+                continue
+            self._passed.discard(number)
             try:
                 part = await self._claim_at(number, replace(request, limit=room))
             except StoreUnavailable as away:
@@ -254,27 +266,45 @@ class Attempts:
         return rows
 
     async def _claim_at(self, number: int, request: ClaimRequest) -> Sequence[Claimed]:
-        """One shard's claim; one that is slow is left behind, and what it gives goes back."""
+        """One shard's claim; one that is slow is left behind, and what it gives goes back. One that was seen to give
+        runs late is waited for longer, with nothing in hand; if that was in vain, half as long the next time."""
         claim = asyncio.ensure_future(self._fleet.on(number, lambda store: store.attempts.claim(request)))
+        patience = self._patience.pop(number, SLOW_CLAIM_SECONDS)
         try:
             done, _ = await asyncio.wait({claim}, timeout=SLOW_CLAIM_SECONDS)
+            is_slow = not done
+            if is_slow and patience > SLOW_CLAIM_SECONDS:
+                done, _ = await asyncio.wait({claim}, timeout=patience - SLOW_CLAIM_SECONDS)
         except asyncio.CancelledError:
             claim.cancel()
             raise
         if done:
-            return claim.result()
-        back = asyncio.create_task(self._give_back(number, request.executor, claim))
+            rows = claim.result()
+            if is_slow:
+                self._patience[number] = patience
+                if not rows:
+                    self._fleet.is_slow(number)
+            return rows
+        if patience / 2 > SLOW_CLAIM_SECONDS:
+            self._patience[number] = patience / 2
+        back = asyncio.create_task(self._give_back(number, request.executor, claim, patience))
         self._late.add(back)
         back.add_done_callback(self._late.discard)
-        raise ShardUnavailable(f"shard {number} did not answer a claim in {SLOW_CLAIM_SECONDS} s", shards={number})
+        raise ShardUnavailable(f"shard {number} did not answer a claim in {patience} s", shards={number})
 
-    async def _give_back(self, number: int, executor: int, claim: asyncio.Future[Sequence[Claimed]]) -> None:
-        """Return what a claim gave that nobody waits for any more."""
+    async def _give_back(
+        self, number: int, executor: int, claim: asyncio.Future[Sequence[Claimed]], waited: float
+    ) -> None:
+        """Return what a claim gave that nobody waits for any more, and wait longer for the next one."""
         try:
             rows = await claim
+            if not rows:
+                return
+            patience = min(2 * waited, PATIENT_CLAIM_SECONDS)
+            self._patience[number] = max(patience, self._patience.get(number, patience))
+            logger.warning("claim_came_late", shard=number, runs=len(rows), next_wait_seconds=patience)
             ends = [Outcome(row.run_id, row.token, GIVEN_BACK, 0.0, row.now) for row in rows]
-            if ends:
-                await self._fleet.on(number, lambda store: store.attempts.finish(executor, ends))
+            await self._fleet.on(number, lambda store: store.attempts.finish(executor, ends))
         except Unavailable as away:
             # The lease there frees them, or `release_unknown` does.
             logger.warning("claim_left", shard=number, detail=away.detail)

@@ -35,8 +35,18 @@ logger = structlog.get_logger("tickwise.store")
 class Fleet:
     """The stores by the numbers of their shards."""
 
-    def __init__(self, stores: Sequence[Store], places: KnownPlaces, clock: Clock, *, reads_only: bool = False) -> None:
-        """`stores`: the first one is that of the first shard; what the others are, their cluster ids tell."""
+    def __init__(
+        self,
+        stores: Sequence[Store],
+        places: KnownPlaces,
+        clock: Clock,
+        *,
+        reads_only: bool = False,
+        can_move: bool = True,
+    ) -> None:
+        """`stores`: the first one is that of the first shard; what the others are, their cluster ids tell. `can_move`:
+        whether an operator can move a namespace to another shard."""
+        self.can_move = can_move
         self.first = stores[0]
         self.places = places
         self.clock = clock
@@ -191,7 +201,9 @@ class Fleet:
         if failed:
             raise _worst(failed)
         if missing and not found:
-            raise ShardUnavailable(f"no database can be reached, of the shards {_listed(missing)}", shards=set(missing))
+            raise ShardUnavailable(
+                f"no database of these shards can be reached: {_listed(missing)}", shards=set(missing)
+            )
         note_missing(missing)
         return found
 

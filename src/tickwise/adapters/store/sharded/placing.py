@@ -72,8 +72,9 @@ class KnownPlaces:
         return self._wanted(namespace) if place is None else place.shard
 
     async def settle(self, namespace: str) -> int:
-        """The shard of a namespace, which is placed if it has no place yet."""
-        if namespace not in self._known.places:
+        """The shard of a namespace, which is placed if it has no place yet: by the map as it is now. A shard whose
+        draining was answered gets no new one, and a process that had nothing to do may know an old map."""
+        if namespace not in self._known.places and namespace not in (await self.read()).places:
             await self.put(namespace, self._wanted(namespace))
         return self.of(namespace)
 

@@ -52,10 +52,19 @@ class Upkeep(RoutedPart):
 class ShardedStore:
     """The port `Store`."""
 
-    def __init__(self, stores: Sequence[Store], shard_map: ShardMap, *, clock: Clock, reads_only: bool = False) -> None:
+    def __init__(
+        self,
+        stores: Sequence[Store],
+        shard_map: ShardMap,
+        *,
+        clock: Clock,
+        reads_only: bool = False,
+        can_move: bool = True,
+    ) -> None:
         """`stores`: the first one holds people, keys and the map; the others in any order. `reads_only`: they are
-        replicas, of which only searches are asked."""
-        self.fleet = fleet = Fleet(stores, KnownPlaces(shard_map, clock), clock, reads_only=reads_only)
+        replicas, of which only searches are asked. `can_move`: whether an operator can move a namespace."""
+        places = KnownPlaces(shard_map, clock)
+        self.fleet = fleet = Fleet(stores, places, clock, reads_only=reads_only, can_move=can_move)
         self._stores = stores
         self._memberships = Memberships(fleet)
         batches = Batches()

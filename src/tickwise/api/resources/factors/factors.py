@@ -156,7 +156,7 @@ FACTORS: Final = (
     ),
     Endpoint(
         method="POST", path=_OWN, name="beginSecondFactor", tag="auth", signed_in=True, status=201,
-        summary="Begin to enrol an app with codes (TOTP): the answer has its seed, told this once.",
+        summary="Begin to enrol an app with codes (TOTP): the answer has its seed, shown only once.",
         description="It asks for the present password, and works once its first code is confirmed, within 30 minutes. "
         "Passkeys are enrolled in the pages.",
         handler=codes_begin, body=CodesBody, answers=(CodesEnrolmentView,), refuses=(409, 429, 503), secret=True,
@@ -165,7 +165,7 @@ FACTORS: Final = (
     Endpoint(
         method="POST", path=f"{_ONE}/confirm", name="confirmSecondFactor", tag="auth", signed_in=True,
         summary="Confirm an app by its first code. The first factor ends all sessions of the person.",
-        description="With the first factor the answer has ten recovery codes, told this once: sign in again with the "
+        description="With the first factor the answer has ten recovery codes, shown only once: sign in again with the "
         "password and a code.",
         handler=codes_confirm, body=CodeBody, answers=(RecoveryCodesView,), refuses=(404, 429), secret=True,
         answer_headers=("Cache-Control",),
@@ -184,7 +184,7 @@ FACTORS: Final = (
     ),
     Endpoint(
         method="POST", path=f"{API}/auth/recovery-codes", name="createRecoveryCodes", tag="auth", signed_in=True,
-        summary="Make ten recovery codes, told this once. Those of before work no more.",
+        summary="Make ten recovery codes, shown only once. Earlier ones stop working.",
         description="It asks for the present password. Each code stands in for a second factor once.", status=201,
         handler=recovery_make, body=OwnPasswordBody, answers=(RecoveryCodesView,), refuses=(429,), secret=True,
         answer_headers=("Cache-Control",),

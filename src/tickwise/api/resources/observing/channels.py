@@ -345,13 +345,13 @@ CHANNELS: Final = (
     Endpoint(
         method="DELETE", path=f"{API}/channels/{{channel_id}}", control=ChannelService.remove, name="removeChannel",
         tag="channels",
-        summary="Remove a channel: it leaves its rules, its waiting notices are dropped; it is answered as it was.",
+        summary="Remove a channel: it leaves its rules, its waiting notices are dropped; it is returned as it was.",
         handler=channel_remove, answers=(ChannelView,), refuses=(404,),
     ),
     Endpoint(
         method="POST", path=f"{API}/channels/{{channel_id}}/rotate-secret", control=ChannelService.rotate_secret,
         name="rotateChannelSecret", tag="channels",
-        summary="Give a webhook another signing secret; the present one signs no more.",
+        summary="Give a webhook another signing secret; the present one no longer signs.",
         description="The answer is not kept, so an Idempotency-Key has no effect.",
         handler=channel_rotate, answers=(MadeChannelView,), refuses=(404, 409), secret=True,
         answer_headers=("Cache-Control",),
@@ -359,7 +359,7 @@ CHANNELS: Final = (
     Endpoint(
         method="POST", path=f"{API}/channels/{{channel_id}}/try-now", control=ChannelService.try_now,
         name="tryChannelNow", tag="channels",
-        summary="Try a channel that rests at once, with what waits for it.",
+        summary="Try a resting channel now, with the notices that wait for it.",
         description="A channel whose tries fail rests, longer with each failure: meanwhile no notice of it is sent but "
         "tests. This ends the rest; if the next try fails too, the channel rests longer. Without effect on one that "
         "does not rest.",

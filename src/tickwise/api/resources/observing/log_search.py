@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -52,6 +52,8 @@ class LogHitView(msgspec.Struct, kw_only=True):
     """Of the line, in bytes of the attempt's log."""
     line: str
     """Its first 500 bytes."""
+    origin: Literal["task", "tickwise"]
+    """The writer of the line."""
 
 
 class LogSearchView(msgspec.Struct, kw_only=True):
@@ -76,6 +78,7 @@ def log_search_view(found: OutputSearched) -> LogSearchView:
                 attempt_number=hit.run.attempt,
                 offset=hit.offset,
                 line=hit.line,
+                origin="tickwise" if hit.is_own else "task",
             )
             for hit in found.hits
         ],

@@ -459,7 +459,7 @@ NOTIFICATION_RULES: Final = (
     Endpoint(
         method="DELETE", path=f"{API}/notification-rules/{{rule_id}}", control=NotificationRuleService.remove,
         name="removeNotificationRule", tag="notification-rules",
-        summary="Remove a rule: its alerts are closed, its waiting notices dropped; it is answered as it was.",
+        summary="Remove a rule: its alerts are closed, its waiting notices dropped; it is returned as it was.",
         handler=rule_remove, answers=(NotificationRuleView,), refuses=(404,),
     ),
     Endpoint(

@@ -153,7 +153,7 @@ OBJECTIVES: Final = (
     Endpoint(
         method="DELETE", path=f"{API}/objectives/{{objective_id}}", control=ObjectiveService.remove,
         name="removeObjective", tag="runs",
-        summary="Remove an objective by priority or labels, with its counts; it is answered as it was.",
+        summary="Remove an objective by priority or labels, with its counts; it is returned as it was.",
         handler=objective_remove, answers=(ObjectiveView,), refuses=(404,),
     ),
 )  # fmt: skip

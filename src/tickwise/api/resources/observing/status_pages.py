@@ -223,7 +223,7 @@ STATUS_PAGES: Final = (
     ),
     Endpoint(
         method="DELETE", path=_ONE, control=StatusPageService.remove, name="removeStatusPage", tag="status pages",
-        summary="Remove a status page with its history and announcements; it is answered as it was.",
+        summary="Remove a status page with its history and announcements; it is returned as it was.",
         handler=page_remove, answers=(StatusPageView,), refuses=(404,),
     ),
     Endpoint(
@@ -243,7 +243,7 @@ STATUS_PAGES: Final = (
     ),
     Endpoint(
         method="DELETE", path=f"{_ONE}/announcements/{{announcement_id}}", control=StatusPageService.retract,
-        name="removeAnnouncement", tag="status pages", summary="Remove an announcement; it is answered as it was.",
+        name="removeAnnouncement", tag="status pages", summary="Remove an announcement; it is returned as it was.",
         handler=announcement_remove, answers=(AnnouncementView,), refuses=(404,),
     ),
 )  # fmt: skip

@@ -49,8 +49,8 @@ class IdentityKeyRotation(msgspec.Struct, forbid_unknown_fields=True, kw_only=Tr
     at_once: Annotated[
         bool,
         Meta(
-            description="The new key signs now, and the others of its algorithm are published no more: for a key that "
-            "got into wrong hands. Tokens that they signed are refused, and tasks that go on get none until renewal."
+            description="The new key signs now, and the others of its algorithm are no longer published: for a key "
+            "that leaked. Tokens that they signed are refused, and tasks that go on get none until renewal."
         ),
     ] = False
 
@@ -93,7 +93,7 @@ def _view(key: IdentityKey) -> IdentityKeyView:
 IDENTITY: Final = (
     Endpoint(
         method="GET", path="/.well-known/openid-configuration", name="identityDiscovery", tag="auth",
-        summary="How the identity tokens of runs are checked, for clouds and Vault.",
+        summary="The OpenID configuration by which clouds and Vault check the identity tokens of runs.",
         handler=discovery_get, answers=(DiscoveryView,), refuses=(404,), answer_headers=("Cache-Control",),
     ),
     Endpoint(

@@ -72,7 +72,8 @@ class SecretView(msgspec.Struct, kw_only=True):
     sealed_under: str
     """The id of the installation's key that wraps its data key; `command`: a key behind a command."""
     readable: bool
-    """False: the server that answers does not have this key. If no other one has it, the value is lost: set it anew."""
+    """False: the server that answers does not have this key. If no other server has it, the value is lost: set
+    it again."""
 
 
 class ListedSecretView(SecretView, kw_only=True):
@@ -161,7 +162,7 @@ class SecretKeysView(msgspec.Struct, kw_only=True):
 
 
 class RewrapFailureView(msgspec.Struct, kw_only=True):
-    """A secret that could not be wrapped anew."""
+    """A secret whose data key could not be wrapped again."""
 
     namespace: str
     name: str
@@ -305,9 +306,9 @@ SECRETS: Final = (
     ),
     Endpoint(
         method="PUT", path=f"{API}/secrets/{{name}}", control=SecretService.set, name="putSecret", tag="secrets",
-        summary="Set a secret, new or anew.",
-        description="The value is encrypted before it is stored, and no answer has it. Tasks that start from now on "
-        "get the new value. Of versions before, the record stays, and the value is erased.",
+        summary="Set or replace a secret.",
+        description="The value is encrypted before it is stored, and no answer contains it. Tasks that start from now "
+        "on get the new value. The values of earlier versions are erased; their records stay.",
         handler=secret_put, body=SecretBody, body_bytes_max=BODY_BYTES_MOST, answers=(SecretSetView,),
         further=(201,), refuses=(409, 412), conditional=True,
     ),
@@ -339,8 +340,8 @@ SECRETS: Final = (
     Endpoint(
         method="POST", path=f"{API}/secrets:rewrap", control=SecretService.rewrap, name="rewrapSecrets",
         tag="secrets", summary="One step of a rotation: wrap the data keys of the next secrets by the newest key.",
-        description="Of all namespaces: for administrators of the installation. Repeat it until `next` is null. A "
-        "rotation that broke off is begun anew, and passes over what is done.",
+        description="Of all namespaces: for administrators of the installation. Repeat it until `next` is null. Begin "
+        "an interrupted rotation again without `after`: it skips the secrets that are done.",
         handler=secrets_rewrap, body=RewrapBody, optional_body=True, answers=(RewrapView,), refuses=(409,),
     ),
 )  # fmt: skip

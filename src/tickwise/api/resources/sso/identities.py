@@ -54,14 +54,14 @@ IDENTITIES: Final = (
     ),
     Endpoint(
         method="PUT", path=_PATH, control=IdentityService.link, name="linkIdentity", tag="users",
-        summary="Tie a person to an identity at the provider, which opens all that the person may do.",
+        summary="Link a person to an identity at the provider, which may then do all that the person may do.",
         description="For administrators of the installation who may do all that the person may. The same again "
         "changes nothing.",
         handler=identity_link, body=IdentityBody, answers=(list[IdentityView],), refuses=(404, 409),
     ),
     Endpoint(
         method="DELETE", path=_PATH, control=IdentityService.unlink, name="unlinkIdentities", tag="users",
-        summary="Take all identities of a person away: these are answered. Browser sessions that came of them end.",
+        summary="Remove all identities of a person, and return them. Browser sessions that they began end.",
         handler=identities_unlink, answers=(list[IdentityView],), refuses=(404,),
     ),
 )  # fmt: skip

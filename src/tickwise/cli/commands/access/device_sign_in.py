@@ -72,10 +72,10 @@ def _tokens(client: Client, begun: Mapping[str, Any]) -> Mapping[str, Any]:
                 interval += SLOW_DOWN_SECONDS
                 continue
             if code in _ENDS:
-                raise CommandFailure(_ENDS[code], Exit.REFUSED, advice="Begin anew: tickwise login --sso") from None
+                raise CommandFailure(_ENDS[code], Exit.REFUSED, advice="Start again: tickwise login --sso") from None
             raise
         return tokens
-    raise CommandFailure(_ENDS["expired_token"], Exit.REFUSED, advice="Begin anew: tickwise login --sso")
+    raise CommandFailure(_ENDS["expired_token"], Exit.REFUSED, advice="Start again: tickwise login --sso")
 
 
 def _own_name() -> str:

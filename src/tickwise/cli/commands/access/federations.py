@@ -25,7 +25,7 @@ KUBERNETES: Final = "https://kubernetes.default.svc.cluster.local"
 
 @click.group()
 def federations() -> None:
-    """Take tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key."""
+    """Accept tokens of GitHub Actions, GitLab, Kubernetes and others in place of a stored key."""
 
 
 @federations.command("list")
@@ -71,18 +71,18 @@ def remove(session: Session, federation: str) -> None:
 
 @federations.group()
 def add() -> None:
-    """Take the tokens of an issuer that meet conditions."""
+    """Accept the tokens of an issuer that meet conditions."""
 
 
 def _given(command: Decorated) -> Decorated:
     """The options of every kind: what the tokens get."""
     for option in (
         click.option("--name", help="The name for people.  [made of the conditions]"),
-        click.option("--role", help="What a token may do, by a role: viewer, operator, developer or admin."),
+        click.option("--role", help="The permissions of a token, by a role: viewer, operator, developer or admin."),
         click.option("--permission", "permissions", multiple=True, help="One permission, such as jobs:create."),
         click.option(
             "--in", "places", multiple=True, metavar="NAMESPACE",
-            help="A namespace in which it works; `*` is each one, and the installation.  [that of the command]",
+            help="A namespace in which it works; `*`: all of them, and the installation.  [that of the command]",
         ),
         click.option(
             "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Only for jobs with this label."
@@ -92,7 +92,7 @@ def _given(command: Decorated) -> Decorated:
             help="A further claim that a token must have; `*` stands for any characters.",
         ),
         click.option("--audience", help="The `aud` of the tokens.  [the address of the server]"),
-        click.option("--expires", metavar="TIME", help="Good until then.  [with the key that asks]"),
+        click.option("--expires", metavar="TIME", help="Expires then.  [with the key that makes it]"),
     ):  # fmt: skip
         command = option(command)
     return view_options(command)
@@ -108,7 +108,7 @@ def _given(command: Decorated) -> Decorated:
 def github(
     session: Session, /, repository: str, ref: str | None, environment: str | None, issuer: str, **given: Any
 ) -> None:
-    """Take the tokens of GitHub Actions."""
+    """Accept the tokens of GitHub Actions."""
     conditions = {"repository": repository, "ref": ref, "environment": environment}
     _make(session, issuer, conditions, f"github {repository}", single_use=True, **given)
 
@@ -121,7 +121,7 @@ def github(
 @_given
 @click.pass_obj
 def gitlab(session: Session, /, project: str, ref: str | None, protected: bool, issuer: str, **given: Any) -> None:
-    """Take the ID tokens of GitLab's pipelines."""
+    """Accept the ID tokens of GitLab's pipelines."""
     conditions = {"project_path": project, "ref": ref, "ref_protected": "true" if protected else None}
     # One token serves the whole job of a pipeline.
     _make(session, issuer, conditions, f"gitlab {project}", single_use=False, **given)
@@ -137,7 +137,7 @@ def gitlab(session: Session, /, project: str, ref: str | None, protected: bool, 
 @_given
 @click.pass_obj
 def kubernetes(session: Session, /, account: str, issuer: str, key_file: str | None, **given: Any) -> None:
-    """Take the tokens of a service account of Kubernetes."""
+    """Accept the tokens of a service account of Kubernetes."""
     place, slash, name = account.partition("/")
     if not slash or not place or not name:
         raise click.UsageError("write --account NAMESPACE/NAME, such as ci/deployer.")
@@ -152,11 +152,11 @@ def kubernetes(session: Session, /, account: str, issuer: str, key_file: str | N
     "--keys", "key_file", type=click.Path(dir_okay=False),
     help="The issuer's public keys as a JWKS.  [read from the issuer]",
 )  # fmt: skip
-@click.option("--many-uses", is_flag=True, help="Take a token more than once, also one that has an id (jti).")
+@click.option("--many-uses", is_flag=True, help="Accept a token more than once, even one that has an id (jti).")
 @_given
 @click.pass_obj
 def issuer(session: Session, /, issuer: str, key_file: str | None, many_uses: bool, **given: Any) -> None:
-    """Take the tokens of any issuer, such as service accounts of your provider; say the conditions with --claim."""
+    """Accept the tokens of any issuer, such as service accounts of your provider; give the conditions with --claim."""
     _make(session, issuer, {}, issuer, single_use=not many_uses, key_file=key_file, **given)
 
 

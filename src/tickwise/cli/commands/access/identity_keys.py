@@ -52,14 +52,14 @@ def list_keys(session: Session) -> None:
 )  # fmt: skip
 @click.option(
     "--at-once", is_flag=True,
-    help="Sign with it now, and publish the others no more: for a key that got into wrong hands.",
+    help="Sign with it now, and stop publishing the others: for a key that leaked.",
 )  # fmt: skip
 @view_options
 @click.pass_obj
 def rotate(session: Session, algorithm: str, at_once: bool) -> None:
     """Make another key. It is published now and signs 15 minutes later; the one before stays for as long as its tokens.
 
-    With --at-once, all tokens that earlier keys signed are refused as soon as those who check them read the keys anew.
+    With --at-once, all tokens that earlier keys signed are refused as soon as their verifiers read the keys again.
     """
     body: Json = {"algorithm": algorithm, "at_once": at_once}
     made: Json = session.client.request("POST", "/auth/identity-keys:rotate", body=body).body

@@ -93,7 +93,7 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 )
 @click.option(
     "--in", "places", multiple=True, metavar="NAMESPACE",
-    help="A namespace in which it works; `*` is each one, and the installation.  [that of the command]",
+    help="A namespace in which it works; `*`: all of them, and the installation.  [that of the command]",
 )  # fmt: skip
 @click.option(
     "--label", "labels", multiple=True, metavar="NAME=VALUE",
@@ -101,7 +101,7 @@ def _standing(session: Session, key: dict[str, Any], seen_at: float) -> str:
 )  # fmt: skip
 @click.option(
     "--expires", metavar="TIME",
-    help="Good until then: 90d, 'tomorrow 10:00', ten years at most.  [with the key that asks]",
+    help="Expires then: 90d, 'tomorrow 10:00', ten years at most.  [with the key that makes it]",
 )  # fmt: skip
 @view_options
 @click.pass_obj
@@ -140,7 +140,7 @@ def create(
     if session.as_json:
         session.show_json(made)
         return
-    session.note(f"Key {made['key_id']} is made. Its secret is shown this once:")
+    session.note(f"Key {made['key_id']} is made. Its secret is shown only once:")
     click.echo(made["key"])
 
 
@@ -164,7 +164,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
         return
     until = rotated["earlier_secret_until"]
     rest = f"works until {session.time(until, seen_at=moments.now())}" if until else "works no more"
-    session.note(f"Key {rotated['key_id']} has another secret; the one before {rest}. It is shown this once:")
+    session.note(f"Key {rotated['key_id']} has another secret; the one before {rest}. It is shown only once:")
     click.echo(rotated["key"])
 
 
@@ -173,7 +173,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
 @view_options
 @click.pass_obj
 def revoke(session: Session, key_id: str) -> None:
-    """Revoke a key for ever; KEY is its id."""
+    """Revoke a key permanently; KEY is its id."""
     gone = session.client.key_revoke(_key_id(session, key_id))
     if session.as_json:
         session.show_json(gone)

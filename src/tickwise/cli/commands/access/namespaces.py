@@ -94,17 +94,17 @@ def change(session: Session, name: str, display_name: str) -> None:
 @click.option("--lanes", metavar="N", help="Combinations of queue, priority and required labels.")
 @click.option("--calendars", metavar="N", help="Calendars.")
 @click.option("--windows", metavar="N", help="Maintenance windows.")
-@click.option("--concurrent-runs", metavar="N", help="Runs at once; more wait for their start.")
+@click.option("--concurrent-runs", metavar="N", help="Runs at once; further ones wait.")
 @click.option("--requests-per-second", metavar="R", help="Requests a second, in place of the setting for all.")
 @click.option(
     "--min-isolation", type=click.Choice(("sandbox", "container", "process", "none")),
-    help="The least isolation of python and shell tasks; runs of jobs below it wait.",
+    help="The lowest isolation of python and shell tasks; runs of jobs below it wait.",
 )  # fmt: skip
 @view_options
 @click.pass_obj
 def quota(session: Session, /, name: str, **given: str | None) -> None:
-    """Show the quotas of a namespace and what it uses of them, or set some. `none` takes a quota away; those that are
-    not named stay."""
+    """Show the quotas of a namespace and what it uses of them, or set some. `none` removes a quota; quotas that
+    are not named stay."""
     wanted = {field: value for field, value in given.items() if value is not None}
     if wanted:
         kept: Json = session.client.request("GET", f"{_path(name)}/quotas").body
@@ -145,7 +145,7 @@ def reopen(session: Session, name: str) -> None:
 def remove(session: Session, name: str, yes: bool, no_wait: bool) -> None:
     """Remove a namespace with all that it holds: jobs, history, logs, keys, members. This cannot be undone.
 
-    An open namespace is closed first. The same again goes on watching a removal that has begun."""
+    An open namespace is closed first. Repeat the command to watch a removal that has begun."""
     found = session.client.request("GET", _path(name)).body
     if found["state"] != "removing":
         if not yes and not _is_sure(session, name):

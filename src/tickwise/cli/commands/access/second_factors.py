@@ -104,7 +104,7 @@ def rename_factor(session: Session, name: str, new_name: str, from_stdin: bool) 
 @server_options
 @click.pass_obj
 def recovery_codes(session: Session, from_stdin: bool) -> None:
-    """Make ten recovery codes; those of before work no more."""
+    """Make ten recovery codes; earlier ones stop working."""
     session.guard_password()
     body = {"password": read_password("Your password", from_stdin=from_stdin)}
     made = session.client.request("POST", "/auth/recovery-codes", body=body).body
@@ -175,6 +175,6 @@ def _show_codes(session: Session, codes: list[str], text: str) -> None:
     if text:
         session.say(text)
     if codes:
-        session.note("Keep these recovery codes; each works once, and they are shown this once:")
+        session.note("Keep these recovery codes; each works once, and they are shown only once:")
         for code in codes:
             click.echo(code)

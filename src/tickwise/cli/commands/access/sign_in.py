@@ -20,7 +20,7 @@ from tickwise.sdk.client import ProblemError
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--sso", "by_browser", is_flag=True, help="Sign in in a browser, on this machine or another one.")
+@click.option("--sso", "by_browser", is_flag=True, help="Sign in with a browser, on this machine or another one.")
 @click.option("--no-browser", is_flag=True, help="With --sso: open no browser.")
 @password_option
 @click.option("--code", metavar="CODE", help="The code of your app, or a recovery code, if you have a second factor.")
@@ -38,7 +38,7 @@ def login(
     stored in ~/.config/tickwise/sign-ins.json, which only you can read. Programs use keys (tickwise keys create) or
     the tokens of their pipeline (tickwise federations add)."""
     if by_browser and (name is not None or from_stdin):
-        raise click.UsageError("--sso needs neither NAME nor a password: who you are is said in the browser.")
+        raise click.UsageError("--sso takes neither NAME nor a password: you sign in with the browser.")
     session.guard_password()
     if name is None and not by_browser:
         if not sys.stdin.isatty():
@@ -103,7 +103,7 @@ def role_text(member: dict[str, Any]) -> str:
 @server_options
 @click.pass_obj
 def logout(session: Session) -> None:
-    """End your sign-in at a server, and forget it here."""
+    """Sign out of a server, and delete the sign-in here."""
     url = session.target.url
     found = session.sign_ins.get(url)
     if found is None:
@@ -125,7 +125,7 @@ def _restricted(grant: dict[str, Any]) -> str:
 @view_options
 @click.pass_obj
 def whoami(session: Session) -> None:
-    """Show who you are to the server, and your permissions in the namespace."""
+    """Show your identity at the server, and your permissions in the namespace."""
     try:
         found = session.client.request("GET", "/auth/me").body
     except ProblemError as refused:

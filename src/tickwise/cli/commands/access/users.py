@@ -76,7 +76,7 @@ def _standing(user: Json) -> str:
 @view_options
 @click.pass_obj
 def add(session: Session, name: str, email: str | None, roles: tuple[str, ...], from_stdin: bool) -> None:
-    """Add a person. Without a password, print a link with which the person chooses one; it is shown this once."""
+    """Add a person. Without a password, print a link with which the person chooses one; it is shown only once."""
     body: Json = {"name": name, "roles": _roles(session, roles)}
     if email is not None:
         body["email"] = email
@@ -126,7 +126,7 @@ def change(
 @view_options
 @click.pass_obj
 def reset(session: Session, user: str) -> None:
-    """Print a link with which a person chooses another password; earlier links work no more."""
+    """Print a link with which a person chooses another password; earlier links stop working."""
     found = _found(session, user)
     link = session.client.request("POST", f"/users/{found['user_id']}/reset").body["link"]
     _show_link(session, {**found, "link": link}, f"{found['name']} may choose another password", link)
@@ -192,7 +192,7 @@ def link(session: Session, user: str, subject: str, issuer: str | None) -> None:
 @view_options
 @click.pass_obj
 def unlink(session: Session, user: str) -> None:
-    """Take a person's identities at the provider away; browser sessions that came of them end."""
+    """Remove a person's identities at the provider; browser sessions that they began end."""
     found = _found(session, user)
     gone = session.client.request("DELETE", f"/users/{found['user_id']}/identities").body
     _show_identities(session, gone, f"{found['name']} signs in no more as")
@@ -285,6 +285,6 @@ def _show_link(session: Session, user: Json, fact: str, link: str | None) -> Non
     if link is None:
         session.say(f"{fact}.")
         return
-    session.note(f"{fact}. Hand over this link; it is shown this once and works once:")
+    session.note(f"{fact}. Hand over this link; it is shown only once and works once:")
     click.echo(link)
     session.note(f"The person chooses a password with: tickwise users accept LINK --url {session.target.url}")

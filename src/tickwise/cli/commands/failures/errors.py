@@ -97,14 +97,14 @@ def resolve(session: Session, error: str, note: str | None) -> None:
 @errors.command()
 @click.argument("error")
 @click.option("--until", metavar="TIME", help="Until this time: 'tomorrow 08:00', 2h.")
-@click.option("--failures", type=click.IntRange(1), help="Until it has failed so many times more.")
+@click.option("--failures", type=click.IntRange(1), help="Until it has failed this many more times.")
 @click.option("--note", help="A note for later readers.")
 @view_options
 @click.pass_obj
 def ignore(session: Session, error: str, *, until: str | None, failures: int | None, note: str | None) -> None:
     """Ignore a group until a time, or for a number of failures."""
     if until is None and failures is None:
-        raise click.UsageError("say --until or --failures: nothing is ignored for ever")
+        raise click.UsageError("give --until or --failures: no group is ignored permanently")
     body: dict[str, Any] = {"note": note} if note else {}
     if until is not None:
         body["until"] = instant(session, "--until", until)
@@ -118,7 +118,7 @@ def ignore(session: Session, error: str, *, until: str | None, failures: int | N
 @view_options
 @click.pass_obj
 def reopen(session: Session, error: str) -> None:
-    """Open a group again: take back what was decided about it."""
+    """Open a group again: undo the decision about it."""
     _decided(session, session.client.error_reopen(_error_id(session, error)))
 
 

@@ -86,13 +86,13 @@ def ack(session: Session, alert: str, note: str | None) -> None:
 
 @alerts.command()
 @click.argument("alert")
-@click.option("--for", "length", metavar="DURATION", help="For so long: 30m, 2h.  [1h]")
+@click.option("--for", "length", metavar="DURATION", help="For this long: 30m, 2h.  [1h]")
 @click.option("--until", metavar="TIME", help="Until then: 'tomorrow 09:00'.")
 @_note
 @view_options
 @click.pass_obj
 def snooze(session: Session, alert: str, length: str | None, until: str | None, note: str | None) -> None:
-    """Hear nothing of an alert for a time."""
+    """Snooze an alert: nothing is sent about it for a time."""
     body = _note_of(note)
     if length and until:
         raise click.UsageError("give one of --for and --until.")
@@ -121,7 +121,7 @@ def close(session: Session, alert: str, note: str | None) -> None:
 @view_options
 @click.pass_obj
 def reopen(session: Session, alert: str, note: str | None) -> None:
-    """Take back what was decided about an alert."""
+    """Undo the decision about an alert."""
     _show_alert(session, ask(session, "POST", f"/alerts/{_alert_id(session, alert)}/reopen", _note_of(note)))
 
 
@@ -241,7 +241,7 @@ def show_notice(session: Session, notice: str) -> None:
 @view_options
 @click.pass_obj
 def send_again(session: Session, notice: str) -> None:
-    """Try a notice again that could not be delivered."""
+    """Send a notice again that could not be delivered."""
     _show_notice(session, ask(session, "POST", f"/notices/{_notice_id(session, notice)}/send-again"))
 
 

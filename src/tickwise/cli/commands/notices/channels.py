@@ -16,7 +16,7 @@ WAIT_SECONDS = 20
 
 @click.group()
 def channels() -> None:
-    """Keep channels: webhooks, e-mail, Slack and what apprise knows."""
+    """Manage channels: webhooks, e-mail, Slack and what apprise knows."""
 
 
 def _fields(command: Decorated) -> Decorated:
@@ -40,7 +40,9 @@ _of_installation = click.option(
 @click.argument("name")
 @click.argument("address", required=False)
 @click.option(
-    "--kind", type=click.Choice(["webhook", "email", "slack", "apprise"]), help="Else it follows from ADDRESS."
+    "--kind",
+    type=click.Choice(["webhook", "email", "slack", "apprise"]),
+    help="The kind of the channel.  [that of ADDRESS]",
 )
 @_fields
 @click.option("--allow-private", is_flag=True, help="ADDRESS may be in a private network: for administrators.")
@@ -68,7 +70,7 @@ def add(session: Session, /, name: str, address: str | None, **said: Any) -> Non
         return
     session.note(f"Channel {output.safe(made['name'])} is made. Try it: tickwise channels test {named(made)}")
     if made["secret"]:
-        session.note("Its webhooks are signed with this secret, which is shown this once:")
+        session.note("Its webhooks are signed with this secret, which is shown only once:")
         click.echo(made["secret"])
 
 
@@ -108,7 +110,7 @@ def show(session: Session, channel: str, *, installation: bool) -> None:
 @view_options
 @click.pass_obj
 def edit(session: Session, /, channel: str, **said: Any) -> None:
-    """Change a channel; what is not given stays."""
+    """Change a channel; options that are not given stay."""
     body: Json = {}
     if said["address"] is not None:
         body["url"] = said["address"]
@@ -128,13 +130,13 @@ def edit(session: Session, /, channel: str, **said: Any) -> None:
 @view_options
 @click.pass_obj
 def rotate_secret(session: Session, channel: str, *, installation: bool) -> None:
-    """Give a webhook another secret, and show it once; the present one signs no more."""
+    """Give a webhook another secret, and show it once; the present one no longer signs."""
     path = channel_path(session, channel, installation=installation)
     made = ask(session, "POST", f"{path}/rotate-secret")
     if session.as_json:
         session.show_json(made)
         return
-    session.note(f"The webhooks of {made['name']} are signed with this secret from now on, which is shown this once:")
+    session.note(f"The webhooks of {made['name']} are signed with this secret from now on, which is shown only once:")
     click.echo(made["secret"])
 
 
@@ -171,7 +173,7 @@ def test(session: Session, channel: str, *, no_wait: bool, installation: bool) -
 @view_options
 @click.pass_obj
 def try_now(session: Session, channel: str, *, installation: bool) -> None:
-    """Try a channel that rests at once, with what waits for it."""
+    """Try a resting channel now, with the notices that wait for it."""
     found = ask(session, "POST", f"{channel_path(session, channel, installation=installation)}/try-now")
     if session.as_json:
         session.show_json(found)

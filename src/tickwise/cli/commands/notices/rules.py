@@ -21,7 +21,7 @@ NONE = "none"
 
 @click.group()
 def notify() -> None:
-    """Keep rules: which events are told to which channels."""
+    """Manage rules: which events are sent to which channels."""
 
 
 _of_installation = click.option(
@@ -39,15 +39,23 @@ def _rule_options(command: Decorated) -> Decorated:
         click.option("--job", "jobs", multiple=True, metavar="JOB", help="This job: its id, key or name."),
         click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Jobs with this label."),
         click.option("--severity", type=click.Choice(["info", "warning", "critical"]), help="critical: at once."),
-        click.option("--after", metavar="DURATION", help="Of late and long: 10m."),
-        click.option("--in-a-row", metavar="N", help="Of failure: only when so many runs in a row failed."),
-        click.option("--failures-of", metavar="N/RUNS", help="Of failure: when N of the newest RUNS failed: 3/5."),
-        click.option("--attempts", metavar="N", help="Of retries: when N attempts of a run failed.  [3]"),
-        click.option("--group", metavar="DURATION", help="Gather what follows the first notice for so long.  [5m]"),
-        click.option("--repeat", metavar="DURATION", help="Tell an open alert again after so long: 4h."),
+        click.option(
+            "--after", metavar="DURATION",
+            help="With late and long: tell after this time, such as 10m.",
+        ),
+        click.option("--in-a-row", metavar="N", help="With failure: only when this many runs in a row failed."),
+        click.option(
+            "--failures-of", metavar="N/RUNS",
+            help="With failure: only when N of the newest RUNS failed: 3/5.",
+        ),
+        click.option("--attempts", metavar="N", help="With retries: when N attempts of a run failed.  [3]"),
+        click.option("--group", metavar="DURATION", help="Gather what follows the first notice for this long.  [5m]"),
+        click.option("--repeat", metavar="DURATION", help="Send an open alert again after this time: 4h."),
         click.option("--quiet", metavar="FROM-TO[@ZONE]", help="Hold notices back: 22:00-07:00@Europe/Berlin."),
-        click.option("--escalate", metavar="DURATION:CHANNEL,…", help="Tell others of an alert that nobody took: "
-                     "30m:boss; a minute at least."),
+        click.option(
+            "--escalate", metavar="DURATION:CHANNEL,…",
+            help="Tell further channels of an alert that nobody acknowledged: "
+            "30m:boss; a minute at least."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -57,7 +65,7 @@ def _rule_options(command: Decorated) -> Decorated:
 @notify.command("add")
 @click.argument("name")
 @_rule_options
-@click.option("--dry-run", is_flag=True, help="Store nothing; show what it would have told of the last day.")
+@click.option("--dry-run", is_flag=True, help="Store nothing; show the events of the last day that it would have told.")
 @_of_installation
 @view_options
 @click.pass_obj
@@ -123,12 +131,12 @@ def show(session: Session, rule: str, *, installation: bool) -> None:
 @click.argument("rule")
 @click.option("--name", help="Another name.")
 @_rule_options
-@click.option("--enabled/--disabled", default=None, help="Let it tell, or not.")
+@click.option("--enabled/--disabled", default=None, help="Enable or disable the rule.")
 @_of_installation
 @view_options
 @click.pass_obj
 def edit(session: Session, /, rule: str, **said: Any) -> None:
-    """Change a rule; what is not given stays, and `none` takes an option away."""
+    """Change a rule; options that are not given stay, and `none` removes one."""
     body = _body(session, said)
     if said["name"]:
         body["name"] = said["name"]

@@ -29,9 +29,15 @@ ROWS: Final = {"none": "(none)", "rest": "(all others)"}
     "--since", metavar="TIME", help="Due since then: '2026-11-21 08:00', or 2h (ago).  [a day before the end]"
 )
 @click.option("--until", metavar="TIME", help="Due until then: a time, or 2h (ago).  [now]")
-@click.option("--sort", type=click.Choice(SORTS), default="runs", show_default=True, help="The largest first, by this.")
 @click.option(
-    "--top", type=click.IntRange(1, TOP_MOST), default=20, show_default=True, help="The groups with a row of their own."
+    "--sort", type=click.Choice(SORTS), default="runs", show_default=True, help="Sort by this, the largest first."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, TOP_MOST),
+    default=20,
+    show_default=True,
+    help="The most groups with a row of their own.",
 )
 @click.option("--job", metavar="JOB", help="Runs of this job: its id, key or name.")
 @click.option("--status", "statuses", multiple=True, help="SUCCESS, FAILED, CANCELLED or SKIPPED; repeat it for more.")
@@ -40,7 +46,9 @@ ROWS: Final = {"none": "(none)", "rest": "(all others)"}
 )
 @click.option("--reason", help="Ended for this reason, such as timeout.")
 @click.option("--name", "job_name", metavar="TEXT", help="Runs of jobs with this in their name.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; or several.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="Of jobs with this label; repeat it for more."
+)
 @click.option("--queue", help="Runs of jobs of this queue.")
 @click.option("--executor", metavar="ID", help="Runs that this executor had last.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")

@@ -81,12 +81,12 @@ def show(session: Session, environment: str) -> None:
 
 @environments.command()
 @click.option(
-    "--unused", metavar="DURATION", help="Only those that were not used for so long, and no downloads: 12h, 30d.",
+    "--unused", metavar="DURATION", help="Remove only those unused for this long, and no downloads: 12h, 30d.",
 )  # fmt: skip
 @json_option
 @click.pass_obj
 def prune(session: Session, unused: str | None) -> None:
-    """Remove all environments that no script uses, and the downloads. The next run of a script builds its own anew."""
+    """Remove all environments that no script uses, and the downloads. The next run of a script builds its own again."""
     from tickwise.wiring.environments import prune_environments
 
     try:

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @click.group()
 def objectives() -> None:
-    """Keep objectives for starts, and see their error budgets."""
+    """Manage objectives for starts, and see their error budgets."""
 
 
 @objectives.command("list")

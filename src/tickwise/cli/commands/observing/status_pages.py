@@ -21,7 +21,7 @@ MAINTENANCE: Final = ("announced", "ended")
 
 @click.group("status-pages")
 def status_pages() -> None:
-    """Keep status pages for people without an account, and announce on them."""
+    """Manage status pages for people without an account, and announce on them."""
 
 
 def _fields(command: Decorated) -> Decorated:
@@ -112,7 +112,7 @@ def add(session: Session, /, slug: str, title: str, **said: Any) -> None:
 @view_options
 @click.pass_obj
 def edit(session: Session, /, page: str, **said: Any) -> None:
-    """Change a status page; what is not given stays. With --component, give all of them."""
+    """Change a status page; options that are not given stay. With --component, give all of them."""
     body = _body(session, said)
     for field in ("slug", "title"):
         if said[field] is not None:
@@ -140,11 +140,11 @@ def remove(session: Session, page: str) -> None:
 @click.argument("page")
 @click.argument("title")
 @click.argument("text")
-@click.option("--maintenance", is_flag=True, help="It is a planned maintenance, and no incident.")
+@click.option("--maintenance", is_flag=True, help="Announce a planned maintenance, not an incident.")
 @click.option("--state", type=click.Choice([*INCIDENT, *MAINTENANCE]), help="Its first state.  [investigating]")
 @click.option("--about", "components", multiple=True, metavar="NAME", help="A component; repeat it for more.")
-@click.option("--from", "begin", metavar="TIME", help="Its begin.  [now]")
-@click.option("--until", metavar="TIME", help="Of a maintenance: its planned end.")
+@click.option("--from", "begin", metavar="TIME", help="When it begins.  [now]")
+@click.option("--until", metavar="TIME", help="With a maintenance: its planned end.")
 @view_options
 @click.pass_obj
 def announce(session: Session, /, page: str, title: str, text: str, **said: Any) -> None:

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tickwise.cli import moments
-from tickwise.cli.session import Session, data_dir_option, json_option
+from tickwise.cli.session import Session, data_dir_option, json_option, keep_quiet
 
 if TYPE_CHECKING:
     from tickwise.wiring.installation.archive import ArchiveHead
-
-
-def _keep_quiet() -> None:
-    """Let the parts that are started for a moment write nothing but errors, and those beside the result."""
-    from tickwise.observability import logs
-
-    logs.configure("error")
 
 
 @click.command()
@@ -42,7 +35,7 @@ def backup(session: Session, file: Path | None) -> None:
     from tickwise.cli.commands.up import running_up
     from tickwise.wiring.installation.backup import BackupSource, back_up
 
-    _keep_quiet()
+    keep_quiet()
     settings = config.load(session.environ, {"data_dir": session.data_dir})
     local = running_up(settings.data_dir)
     told = [(each.name, each.value, each.origin) for each in settings.describe()]
@@ -86,7 +79,7 @@ def restore(session: Session, file: Path, check: bool) -> None:
     from tickwise import config
     from tickwise.wiring.installation import restore as restoring
 
-    _keep_quiet()
+    keep_quiet()
     file = file.absolute()
     if check:
         head = restoring.verified(file)

@@ -8,10 +8,17 @@ import click
 
 from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
-from tickwise.cli.session import Session, json_option
+from tickwise.cli.session import Session, json_option, keep_quiet
 from tickwise.cli.terminal.progress import progress
 
-SHARDS = ("SHARD", "STATE", "NAMESPACES", "ARRIVING", "ADDRESS", "DATABASE")
+SHARDS = {
+    "shard": "SHARD", "state": "STATE", "namespaces": "NAMESPACES", "arriving": "ARRIVING", "address": "ADDRESS",
+    "cluster_id": "DATABASE",
+}  # fmt: skip
+OF_KEYSPACES = {
+    "shard": "SHARD", "state": "STATE", "namespaces": "NAMESPACES", "address": "KEEPER", "epoch": "EPOCH",
+    "lease_told": "LEASE", "cluster_id": "CLUSTER ID",
+}  # fmt: skip
 MOVES = ("NAMESPACE", "FROM", "TO", "STATE", "CHANGES")
 
 
@@ -22,6 +29,7 @@ def shards() -> None:
     The databases are those of TICKWISE_DATABASE_URL, separated by spaces; the first one keeps the map. A keyspace of
     Cassandra has all its shards in itself: `list` shows their keepers, and `drain` works.
     """
+    keep_quiet()
 
 
 _database = click.option(
@@ -46,15 +54,16 @@ def _urls(session: Session, database_url: str | None) -> list[str]:
 @json_option
 @click.pass_obj
 def list_(session: Session, database_url: str | None) -> None:
-    """Show the shards, with the number of namespaces in each."""
+    """Show the shards, with the number of namespaces in each; of a keyspace of Cassandra also who has each."""
     from tickwise.wiring.installation.shards import list_shards
 
     rows = asyncio.run(list_shards(_urls(session, database_url)))
     if session.as_json:
         session.show_json({"shards": rows})
         return
-    fields = ("shard", "state", "namespaces", "arriving", "address", "cluster_id")
-    output.table(session, SHARDS, [[str(row[name]) for name in fields] for row in rows], empty="One database alone.")
+    columns = OF_KEYSPACES if rows and "epoch" in rows[0] else SHARDS
+    cells = [[str(row[name]) or "-" for name in columns] for row in rows]
+    output.table(session, tuple(columns.values()), cells, empty="One database alone.")
 
 
 @shards.command()
@@ -62,7 +71,7 @@ def list_(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def add(session: Session, database_url: str | None) -> None:
-    """Add each database that is named and is no shard yet. Safe to run twice.
+    """Add each named database that is not a shard yet. Safe to run twice.
 
     The first time, all namespaces of the first database get their place there.
     """
@@ -85,7 +94,7 @@ def add(session: Session, database_url: str | None) -> None:
 @json_option
 @click.pass_obj
 def drain(session: Session, number: int, database_url: str | None, *, undo: bool) -> None:
-    """Place no new namespace in a shard. Those that are there stay until they are moved."""
+    """Place no new namespaces in a shard. Its namespaces stay until they are moved."""
     from tickwise.ports.shards import ShardState
     from tickwise.wiring.installation.shards import set_shard_state
 
@@ -103,7 +112,7 @@ def drain(session: Session, number: int, database_url: str | None, *, undo: bool
 @json_option
 @click.pass_obj
 def remove(session: Session, number: int, database_url: str | None) -> None:
-    """Forget an empty shard. Its number does not come back."""
+    """Remove an empty shard. Its number is not used again."""
     from tickwise.wiring.installation.shards import remove_shard
 
     asyncio.run(remove_shard(_urls(session, database_url), number))
@@ -123,7 +132,7 @@ def move(session: Session, namespace: str, goal: int, database_url: str | None) 
     """Move a namespace to another shard while its jobs run on.
 
     Its rows are copied while it works; then it takes no writes for a second or two. Run the same command again after
-    any interruption: it goes on. Name the shard where the namespace is to undo a move that has not come to its end.
+    any interruption: it goes on. To undo a move that has not ended, name the shard where the namespace is now.
     """
     from tickwise.wiring.installation.shards import move_in_steps
 

@@ -16,12 +16,12 @@ from tickwise.cli.session import Session, server_options
 @click.command()
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE…")
 @click.option("--app", required=True, help="The name of the program: its jobs bear the label deployed-by=APP.")
-@click.option("--prune", is_flag=True, help="Cancel the jobs of the program whose schedule is declared no more.")
+@click.option("--prune", is_flag=True, help="Cancel the program's jobs whose schedules are no longer declared.")
 @click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 @server_options
 @click.pass_obj
 def deploy(session: Session, /, modules: tuple[str, ...], app: str, *, prune: bool, dry_run: bool) -> None:
-    """Bring the schedules that Python modules declare to the server.
+    """Store the schedules that Python modules declare on the server.
 
     A module declares them beside its functions: nightly.schedule(cron="0 2 * * *"). Only what differs is written. Jobs
     of others are left alone, and a job that is paused stays paused. The modules are imported here, from this folder or

@@ -62,9 +62,9 @@ def _name(_context: click.Context, _parameter: click.Parameter, value: str) -> s
 @view_options
 @click.pass_obj
 def set_secret(session: Session, name: str, file: str | None) -> None:
-    """Set a secret, new or anew: typed at a prompt, piped, or from a file.
+    """Set or replace a secret: typed at a prompt, piped, or from a file.
 
-    Of a piped value, one line end at its end is left out; of a file, nothing.
+    One line end at the end of a piped value is removed; a file is taken byte for byte.
 
     tickwise secrets set db-password
     """
@@ -139,12 +139,12 @@ def show(session: Session, name: str) -> None:
     output.record(session, fields)
 
 
-@secrets.command()
+@secrets.command("remove")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also if jobs or stored tasks name it: their runs fail from now on.")
 @view_options
 @click.pass_obj
-def rm(session: Session, name: str, force: bool) -> None:
+def remove_secret(session: Session, name: str, force: bool) -> None:
     """Remove a secret with all of its versions.
 
     Tasks that name it fail at their next start. So if any do, they are named first, and a prompt asks; where nobody can
@@ -155,9 +155,15 @@ def rm(session: Session, name: str, force: bool) -> None:
     try:
         gone = _remove(session, name, force=force)
     except ProblemError as refusal:
-        if refusal.code != IN_USE or session.as_json or not sys.stdin.isatty():
+        if refusal.code != IN_USE or session.as_json:
             raise
-        session.note(f"{str(refusal).rpartition('. ')[0]}.")
+        used = refusal.detail.rpartition(". ")[0]
+        if not sys.stdin.isatty():
+            raise CommandFailure(
+                f"{used}.", Exit.REFUSED,
+                advice=f"  Take it out of them, or remove it all the same: tickwise secrets remove {name} --force",
+            ) from None  # fmt: skip
+        session.note(f"{used}.")
         if not click.confirm("Remove it all the same?", err=True):
             session.say("Nothing is done.")
             return
@@ -188,15 +194,15 @@ def keys(session: Session) -> None:
 
 
 @secrets.command()
-@click.option("--again", is_flag=True, help="Also those under the newest key: a KMS has a newer version of it.")
+@click.option("--again", is_flag=True, help="Rewrap those under the newest key, too: a KMS has a newer version of it.")
 @view_options
 @click.pass_obj
 def rewrap(session: Session, again: bool) -> None:
     """Encrypt the data keys of all secrets by the newest key of the installation.
 
-    Then what channels keep secret, and the seeds of second factors.
+    Then encrypt the secrets of channels and the seeds of second factors by it.
 
-    Afterwards, earlier keys are needed no more. It can be ended at any point, and begun again.
+    Afterwards, earlier keys are no longer needed. The command can be stopped at any point and repeated.
 
     For administrators of the installation.
     """
@@ -218,7 +224,7 @@ def rewrap(session: Session, again: bool) -> None:
     if failed:
         raise CommandFailure(
             f"{len(failed)} could not be decrypted, and stay as they are.", Exit.REFUSED,
-            advice="Set their key again behind the others, or set them anew: tickwise secrets set NAME",
+            advice="Set their key again behind the others, or set the secrets again: tickwise secrets set NAME",
         )  # fmt: skip
 
 
@@ -226,7 +232,7 @@ def rewrap(session: Session, again: bool) -> None:
 @json_option
 @click.pass_obj
 def new_key(session: Session) -> None:
-    """Write a new key of an installation to stdout. Nothing else is done.
+    """Write a new key for an installation to stdout, and store nothing.
 
     tickwise secrets new-key > secrets.key
     """

@@ -1,29 +1,37 @@
 """Notification rules: which there are, and what a new one would have told, before it is stored.
 
     /notification-rules ── form ──► …/new?on=…: what it concerns, nothing is changed ── POST ──► stored
+    …?rule=ID: that form with the fields of a rule ──────────┘                          └──► or the rule is changed
 
-The address of the middle page has all that was chosen, so a colleague can look at it before it is confirmed.
+The address of the middle page has all that was chosen, so a colleague can look at it before it is confirmed. What a
+rule has and the form does not, stays: a share of failures, and the days of its quiet hours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 from starlette.responses import RedirectResponse, Response
 
 from tickwise.control.notices.previews import MAX_JOBS
 from tickwise.control.notices.rule_bodies import (
     OF_INSTALLATION,
+    FailuresOfBody,
     NotificationRuleBody,
     NotificationRuleChangeBody,
+    QuietBody,
     quiet_words,
 )
 from tickwise.control.notices.rules import NotificationRuleService
+from tickwise.domain.calendar.entries import WEEKDAYS
 from tickwise.domain.errors import Conflict, Invalid, NotFound, Refused
-from tickwise.domain.notices.rules import NoticeEvent, NoticeState, Severity
+from tickwise.domain.notices.rules import NoticeEvent, NoticeState, NotificationRule, Severity
 from tickwise.web import forms
+from tickwise.web.editing.values import duration_text
 from tickwise.web.page import WebPage
 from tickwise.web.views.jobs import labels_of
 from tickwise.web.visit import Visit
@@ -48,13 +56,16 @@ EVENTS: Final = {
     NoticeEvent.EXPIRING: "an API key of the namespace ends in 30, 7 days, or one; without jobs and labels",
 }
 """The events of jobs, in words."""
+RULE: Final = "rule"
+"""The field of the form that names the rule which is changed."""
 FIELDS: Final = (
     "name", "channels", "jobs", "labels", "severity", "after", "in_a_row", "attempts", "group", "repeat",
     "quiet_from", "quiet_to", "quiet_zone", "escalate_after", "escalate_channels",
-    *(f"on_{event.value}" for event in EVENTS),
+    *(f"on_{event.value}" for event in EVENTS), RULE,
 )  # fmt: skip
 DONE: Final = {
     "stored": "The rule is stored.",
+    "changed": "The rule is changed.",
     "removed": "The rule is removed; its alerts are closed.",
     "on": "The rule tells again.",
     "off": "The rule tells nothing until it is switched on.",
@@ -63,7 +74,12 @@ DONE: Final = {
 
 async def rules_page(visit: Visit) -> Response:
     """The rules of the namespace, and the form of a new one."""
-    return await _page(visit, typed=_sent(visit.query))
+    typed = _sent(visit.query)
+    if [*typed] == [RULE]:
+        rule = await _rule(visit, typed)
+        channels = await visit.control.channels.all(visit.who)
+        typed |= _fields_of(rule, {each.channel_id: each.name for each in channels})
+    return await _page(visit, typed=typed)
 
 
 async def preview(visit: Visit) -> Response:
@@ -72,7 +88,10 @@ async def preview(visit: Visit) -> Response:
     if "name" not in said:  # a link that fills a field of the form
         return await _page(visit, typed=_sent(said))
     try:
-        found = await visit.control.notification_rules.preview(visit.who, _body(said))
+        body = _body(said)
+        if said.get(RULE):
+            _keep(body, await _rule(visit, said))
+        found = await visit.control.notification_rules.preview(visit.who, body)
     except (Invalid, NotFound) as refusal:
         return await _page(visit, typed=_sent(said), fault=refusal)
     values = {"found": found, "sent": _sent(said), "events": EVENTS, "on": _events(said), "counted_most": MAX_JOBS}
@@ -88,6 +107,19 @@ async def add(visit: Visit) -> Response:
             raise
         return await _page(visit, typed=_sent(visit.form), fault=refusal)
     return RedirectResponse(visit.url("/notification-rules", done="stored"), SEE_OTHER)
+
+
+async def change(visit: Visit) -> Response:
+    """Change a rule to what the form says."""
+    said = {**visit.form, RULE: str(visit.uuid("rule_id", "notification rule"))}
+    rule = await _rule(visit, said)
+    try:
+        body = _body(said)
+        _keep(body, rule)
+        await visit.control.notification_rules.change(visit.who, rule.rule_id, _change(body, rule))
+    except (Invalid, Conflict) as refusal:
+        return await _page(visit, typed=_sent(said), fault=refusal)
+    return RedirectResponse(visit.url("/notification-rules", done="changed"), SEE_OTHER)
 
 
 async def switch(visit: Visit) -> Response:
@@ -199,6 +231,68 @@ def _body(said: Mapping[str, str]) -> NotificationRuleBody:
         raise Invalid(text, pointer=place.rstrip("`").replace(".", "/") or "/name") from None
 
 
+async def _rule(visit: Visit, said: Mapping[str, str]) -> NotificationRule:
+    """The rule that is changed. Raises `Invalid`, `NotFound`."""
+    rule_id = forms.identifier(said.get(RULE), RULE)
+    assert rule_id is not None
+    return await visit.control.notification_rules.get(visit.who, rule_id)
+
+
+def _fields_of(rule: NotificationRule, names: Mapping[UUID, str]) -> dict[str, str]:
+    """A rule as the form has it. A channel that was removed is left out."""
+
+    def named(channels: Sequence[UUID]) -> str:
+        return ", ".join(names[each] for each in channels if each in names)
+
+    def span(seconds: float | None) -> str:
+        return "" if seconds is None else duration_text(seconds)
+
+    quiet, escalation = rule.quiet, rule.escalation
+    return {
+        **{f"on_{event.value}": "yes" for event in rule.on},
+        "name": rule.name,
+        "channels": named(rule.channels),
+        "jobs": ", ".join(str(each) for each in rule.jobs),
+        "labels": ", ".join(f"{name}={value}" for name, value in rule.labels.items()),
+        "severity": rule.severity.value,
+        "after": span(rule.after),
+        "in_a_row": str(rule.in_a_row or ""),
+        "attempts": str(rule.attempts or ""),
+        "group": duration_text(rule.group_seconds),
+        "repeat": span(rule.repeat_seconds),
+        "quiet_from": "" if quiet is None else _clock(quiet.begin),
+        "quiet_to": "" if quiet is None else _clock(quiet.end),
+        "quiet_zone": "" if quiet is None else quiet.zone,
+        "escalate_after": "" if escalation is None else span(escalation.after_seconds),
+        "escalate_channels": "" if escalation is None else named(escalation.channels),
+    }
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def _keep(body: NotificationRuleBody, rule: NotificationRule) -> None:
+    """Give the body what the rule has and the form does not."""
+    if rule.failures_of is not None:
+        body.failures_of = FailuresOfBody(failures=rule.failures_of.failures, runs=rule.failures_of.runs)
+    if isinstance(body.quiet, QuietBody) and rule.quiet is not None:
+        body.quiet.days = [WEEKDAYS[day] for day in sorted(rule.quiet.weekdays)]
+
+
+def _change(body: NotificationRuleBody, rule: NotificationRule) -> NotificationRuleChangeBody:
+    """All that the form has: what was emptied there is taken away."""
+    said: dict[str, Any] = {
+        name: None if getattr(body, name) is UNSET else getattr(body, name)
+        for name in NotificationRuleChangeBody.__struct_fields__
+        if name != "enabled"
+    }
+    said |= {"jobs": said["jobs"] or [], "labels": said["labels"] or {}}
+    if said["jobs"] == [str(each) for each in rule.jobs]:
+        del said["jobs"]  # those that are gone meanwhile are nobody's fault here
+    return NotificationRuleChangeBody(**said)
+
+
 def _field(fault: Refused | None) -> str:
     """The field of the form that a fault is about."""
     parts = (getattr(fault, "pointer", None) or "").strip("/").split("/")
@@ -238,6 +332,13 @@ NOTIFICATION_RULES: Final[tuple[WebPage, ...]] = (
         name="notification_rule_add",
         handler=add,
         control=(NotificationRuleService.add,),
+    ),
+    WebPage(
+        method="POST",
+        path=_path("change"),
+        name="notification_rule_change",
+        handler=change,
+        control=(NotificationRuleService.change, NotificationRuleService.get, NotificationRuleService.page),
     ),
     WebPage(
         method="POST",

@@ -103,7 +103,8 @@ def _by_run(found: OutputSearched, find: str) -> list[RunHits]:
 
 
 def _line(hit: OutputHit) -> list[OutputLine]:
-    return lines_of(hit.line.encode(), hit.offset)[:1] or [OutputLine(hit.offset, ())]
+    lines = lines_of(hit.line.encode(), hit.offset)[:1] or [OutputLine(hit.offset, ())]
+    return [lines[0]._replace(is_own=hit.is_own)]
 
 
 LOG_SEARCH: Final = (

@@ -85,6 +85,8 @@ class HealthFacts:
     """Jobs whose time has passed without a run, though nobody holds them back."""
     failed: int = 0
     """Runs that failed in this hour."""
+    is_failed_cut: bool = False
+    """There may be more of them."""
     hour: Mapping[str, str] = field(default_factory=dict)
     """The filter of the list of runs that shows them."""
     missed: MissedTimes | None = None
@@ -255,6 +257,7 @@ def _failures(known: HealthFacts) -> list[Finding]:
     if not known.failed:
         return []
     runs = "One run" if known.failed == 1 else f"{number(known.failed)} runs"
+    runs = f"At least {runs}" if known.is_failed_cut else runs
     return [Finding(Level.NOTE, f"{runs} failed in this hour.", path="/runs", query=known.hour)]
 
 

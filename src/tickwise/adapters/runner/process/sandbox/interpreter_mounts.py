@@ -3,7 +3,8 @@
     program ──► venv (pyvenv.cfg above it) ──home──► base
        └── where its links lead ────────────────────► base: PREFIX/bin and PREFIX/lib/pythonX.Y, or PREFIX as a whole
 
-A prefix that is somebody's home or a folder of the system is never shown as a whole.
+A prefix that is somebody's home or a folder of the system is never shown as a whole. Of an environment that was built
+for a script, only the links count: its `pyvenv.cfg` and `.pth` files may be a package's, which could name any folder.
 """
 
 from __future__ import annotations
@@ -27,26 +28,30 @@ NEVER_WHOLE: Final = frozenset(
         ),
     )
 )  # fmt: skip
+NEVER_BELOW: Final = ("/boot/", "/dev/", "/etc/", "/proc/", "/run/", "/sys/")
+"""Folders below which no Python is: they have sockets of services, and the kernel's own files."""
 MAX_CONFIGURATION_BYTES: Final = 16 << 10
 MAX_PATH_FILES: Final = 64
 _LIBRARY: Final = re.compile(r"python[23]\.\d+t?")
 
 
-def interpreter_mounts(program: str, libraries: str | None = None) -> tuple[Mount, ...]:
+def interpreter_mounts(program: str, libraries: str | None = None, *, is_built: bool = False) -> tuple[Mount, ...]:
     """The mounts for an interpreter by its path. `libraries`: the folder of its shared library, if it is elsewhere.
+    `is_built`: it is that of an environment that was built for a script.
 
     Blocking: some 100 µs. One that is no Python gets itself alone. A path below /usr needs none.
     """
     found: dict[str, None] = {}
     path = Path(os.path.abspath(program))
     venv = path.parent.parent
-    home = _home_of(venv)
-    if home is not None:
+    home = None if is_built else _home_of(venv)
+    if is_built or home is not None:
         found[str(venv)] = None
+    if home is not None:
         found |= dict.fromkeys(_added(venv))
         found |= dict.fromkeys(_base(home / path.name, home.parent))
     for step in _steps(path):
-        if home is None or step != path:
+        if (home is None and not is_built) or step != path:
             found |= dict.fromkeys(_base(step, step.parent.parent))
     if libraries is not None:
         found[libraries] = None
@@ -117,9 +122,10 @@ def _library(prefix: Path) -> Path | None:
 
 
 def may_be_whole(folder: Path) -> bool:
-    """Check that a folder is neither one of the system nor somebody's home, and so may be shown."""
+    """Check that a folder is neither one of the system, also under another name, nor somebody's home."""
     real = Path(os.path.realpath(folder))
-    return not ({real, folder} & (NEVER_WHOLE | _homes()))
+    named = {real, folder}
+    return not (named & (NEVER_WHOLE | _homes())) and not any(str(each).startswith(NEVER_BELOW) for each in named)
 
 
 @lru_cache(maxsize=1)

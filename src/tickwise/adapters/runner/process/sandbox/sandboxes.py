@@ -175,7 +175,8 @@ class Sandboxes:
             return []
         if not os.path.exists(python.program):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), python.program)
-        mounts = interpreter_mounts(python.program, python.environment.get("LD_LIBRARY_PATH"))
+        libraries = python.environment.get("LD_LIBRARY_PATH")
+        mounts = interpreter_mounts(python.program, libraries, is_built=python.is_built)
         return [mount for mount in mounts if not self._holds_private(mount.source)]
 
     def _check_directory(self, directory: str) -> None:

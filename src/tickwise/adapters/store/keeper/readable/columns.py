@@ -20,13 +20,15 @@ from tickwise.ports.audit import AuditRow
 from tickwise.ports.store import AttemptRow, CancelRow, JobAction
 
 TEXT_CHARACTERS: Final = 1 << 20
+_FAR: Final = 1e15
+"""In seconds, and before what 64 bits of ms can say."""
 
 Columns = dict[str, Any]
 
 
 def millis(seconds: float | None) -> int | None:
     """A time in ms; None for one that never comes."""
-    return None if seconds is None or not math.isfinite(seconds) else math.floor(seconds * 1_000)
+    return None if seconds is None or not -_FAR < seconds < _FAR else math.floor(seconds * 1_000)
 
 
 def text(value: str | None) -> str | None:
@@ -34,45 +36,46 @@ def text(value: str | None) -> str | None:
     return value if value is None or len(value) <= TEXT_CHARACTERS else value[:TEXT_CHARACTERS]
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _name(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+_TRIGGERS: Final[Mapping[int, str]] = {each.value: each.name for each in Trigger}
+_JOB_STATES: Final[Mapping[str, str]] = {JobAction.PAUSE.value: "PAUSED", JobAction.CANCEL.value: "CANCELLED"}
+
+
 def _trigger(number: int) -> str:
-    try:
-        return Trigger(number).name
-    except ValueError:  # of a later release
-        return str(number)
+    return _TRIGGERS.get(number) or str(number)  # of a later release
 
 
 def _job_state(standing: JobAction | None) -> str:
-    return {None: "ACTIVE", JobAction.PAUSE: "PAUSED", JobAction.CANCEL: "CANCELLED"}.get(standing, str(standing))
+    return "ACTIVE" if standing is None else _JOB_STATES.get(str(standing), str(standing))
+
+
+Convert = Callable[[Any], Any] | None
+"""From a value of a record to that of its column; None: it is the same."""
 
 
 # ----------------------------------------------------------------------------------------------- jobs
 
 
-_JOB_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "name": ("name", _same),
-    "key": ("job_key", _same),
+_JOB_FIELDS: Final[Mapping[str, tuple[str, Convert]]] = {
+    "name": ("name", None),
+    "key": ("job_key", None),
     "standing": ("state", _job_state),
-    "schedule_type": ("schedule_type", _same),
-    "task_kind": ("task_kind", _same),
-    "owner": ("owner", _same),
+    "schedule_type": ("schedule_type", None),
+    "task_kind": ("task_kind", None),
+    "owner": ("owner", None),
     "definition": ("definition", text),
-    "recurring": ("recurring", _same),
-    "version": ("version", _same),
+    "recurring": ("recurring", None),
+    "version": ("version", None),
     "created_at": ("created_at", millis),
-    "created_by": ("created_by", _same),
+    "created_by": ("created_by", None),
     "updated_at": ("updated_at", millis),
     "paused_at": ("paused_at", millis),
     "pause_until": ("pause_until", millis),
     "pause_reason": ("pause_reason", text),
-    "paused_by": ("paused_by", _same),
+    "paused_by": ("paused_by", None),
 }
 _JOB_DEFAULTS: Final[Mapping[str, Any]] = {"standing": None, "version": 1}
 
@@ -81,9 +84,11 @@ def job_columns(fields: Mapping[str, Any], *, whole: bool) -> Columns:
     """Of the fields of a job; `whole`: the fields that are left out have their defaults."""
     if whole:
         fields = {**dict.fromkeys(_JOB_FIELDS), "timer": None, **_JOB_DEFAULTS, **fields}
-    found: Columns = {
-        _JOB_FIELDS[name][0]: _JOB_FIELDS[name][1](value) for name, value in fields.items() if name in _JOB_FIELDS
-    }
+    found: Columns = {}
+    for name, value in fields.items():
+        if (known := _JOB_FIELDS.get(name)) is not None:
+            column, convert = known
+            found[column] = value if convert is None else convert(value)
     if (lane := fields.get("lane")) is not None:
         found |= _lane_columns(lane)
     if "labels" in fields:
@@ -91,6 +96,11 @@ def job_columns(fields: Mapping[str, Any], *, whole: bool) -> Columns:
     if "timer" in fields:
         found |= _timer_columns(fields["timer"])
     return found
+
+
+def new_job_columns(fields: Mapping[str, Any]) -> Columns:
+    """Of a job that no table knows: what there is to say."""
+    return without_nothing(job_columns({**_JOB_DEFAULTS, **fields}, whole=False))
 
 
 def _lane_columns(lane: Lane) -> Columns:
@@ -107,7 +117,7 @@ def _timer_columns(timer: TimerImage | None) -> Columns:
 # ----------------------------------------------------------------------------------------------- runs
 
 
-_RUN_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+_RUN_FIELDS: Final[Mapping[str, tuple[str, Convert]]] = {
     "state": ("state", str),
     "trigger": ("trigger", _trigger),
     "due": ("due_at", millis),
@@ -116,12 +126,12 @@ _RUN_FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "ready": ("ready_at", millis),
     "dispatched": ("dispatched_at", millis),
     "started": ("started_at", millis),
-    "attempt": ("attempt", _same),
-    "failures": ("failures", _same),
-    "crashes": ("crashes", _same),
-    "executor": ("executor", _same),
+    "attempt": ("attempt", None),
+    "failures": ("failures", None),
+    "crashes": ("crashes", None),
+    "executor": ("executor", None),
     "token": ("execution_token", lambda token: token or None),
-    "origin": ("origin", _same),
+    "origin": ("origin", None),
     "definition": ("definition", text),
 }
 _RUN_DEFAULTS: Final[Mapping[str, Any]] = {"state": "QUEUED", "attempt": 0, "failures": 0, "crashes": 0, "token": 0}
@@ -140,12 +150,17 @@ def run_columns(fields: Mapping[str, Any], *, whole: bool) -> Columns:
         fields = {**dict.fromkeys(_RUN_FIELDS), "request": None, **_RUN_DEFAULTS, **fields}
     found: Columns = {}
     for name, value in fields.items():
-        if name in _RUN_FIELDS:
-            column, convert = _RUN_FIELDS[name]
-            found[column] = None if value is None else convert(value)
+        if (known := _RUN_FIELDS.get(name)) is not None:
+            column, convert = known
+            found[column] = value if value is None or convert is None else convert(value)
     if "request" in fields:
         found |= _cancel_columns(fields["request"])
     return found
+
+
+def new_run_columns(fields: Mapping[str, Any]) -> Columns:
+    """Of an active run that no table knows: what there is to say."""
+    return without_nothing(run_columns({**_RUN_DEFAULTS, **fields}, whole=False))
 
 
 def _cancel_columns(request: StopRequest | CancelRow | None) -> Columns:
@@ -181,23 +196,26 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("started_at", "ended_at", "until_at"), millis),
     **dict.fromkeys(("error", "result", "definition"), text),
 }
+_ENDED_COLUMNS: Final = tuple((name, _CONVERTED.get(name)) for name in _ENDED_FIELDS)
+_ATTEMPT_COLUMNS: Final = tuple((name, _CONVERTED.get(name)) for name in _ATTEMPT_FIELDS)
 _ended_values: Final = attrgetter(*_ENDED_FIELDS.values())
 _attempt_values: Final = attrgetter(*_ATTEMPT_FIELDS)
 
 
-def _said(names: Iterable[str], values: Iterable[Any]) -> Columns:
+def _said(columns: Iterable[tuple[str, Convert]], values: Iterable[Any]) -> Columns:
     """The columns of which there is something to say."""
-    convert = _CONVERTED
-    return {
-        name: found
-        for name, value in zip(names, values, strict=True)
-        if value is not None and (found := convert[name](value) if name in convert else value) is not None
-    }
+    found: Columns = {}
+    for (name, convert), value in zip(columns, values, strict=True):
+        if value is not None:
+            said = value if convert is None else convert(value)
+            if said is not None:
+                found[name] = said
+    return found
 
 
 def ended_columns(ended: EndedRun) -> Columns:
     """Of a run that has ended, all that there is to say."""
-    found = _said(_ENDED_FIELDS, _ended_values(ended.row))
+    found = _said(_ENDED_COLUMNS, _ended_values(ended.row))
     if ended.token:
         found["execution_token"] = ended.token
     if "cancel" in found:
@@ -207,7 +225,7 @@ def ended_columns(ended: EndedRun) -> Columns:
 
 def attempt_columns(attempt: AttemptRow) -> Columns:
     """Of an attempt that is on record, all that there is to say."""
-    return _said(_ATTEMPT_FIELDS, _attempt_values(attempt))
+    return _said(_ATTEMPT_COLUMNS, _attempt_values(attempt))
 
 
 # ----------------------------------------------------------------------------------------------- audit

@@ -17,6 +17,11 @@ ROWS_A_WRITE: Final = 400
 BYTES_A_WRITE: Final = 256 << 10
 """Of texts. Nodes take 16 MiB in one mutation."""
 
+LONG_TEXTS: Final = frozenset(
+    {"definition", "error", "result", "reason", "cancel_error", "pause_reason", "value_before", "value_after", "detail"}
+)
+"""Columns whose texts are bounded by no rule of names. All others of a row are below 4 KiB."""
+
 RowKey = tuple[Any, ...]
 
 
@@ -37,11 +42,30 @@ class PendingRow:
 class PendingPartition:
     """The changes of one partition."""
 
-    __slots__ = ("dropped_at", "rows")
+    __slots__ = ("dropped_at", "final", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[tuple[ReadableTable, RowKey], PendingRow] = {}
+        self.final: list[RowWrite] = []
+        """Rows that nothing changes any more, so that nobody looks for them."""
         self.dropped_at: int | None = None
+
+    def writes(self) -> Iterator[RowWrite]:
+        """Each row, and before it its end if it had one."""
+        for (table, key), row in self.rows.items():
+            if row.deleted_at is not None:
+                yield RowWrite(table, key, row.deleted_at, None)
+            if row.columns is not None:
+                yield RowWrite(table, key, row.position, row.columns)
+        yield from self.final
+
+
+def _text_size(columns: Mapping[str, Any]) -> int:
+    """The characters of the columns that may have long texts."""
+    size = 0
+    for name in LONG_TEXTS & columns.keys():
+        size += len(columns[name] or "")
+    return size
 
 
 class PendingRows:
@@ -64,6 +88,13 @@ class PendingRows:
         row.position = position
         return row
 
+    def add(
+        self, table: ReadableTable, bucket: RowKey, rest: RowKey, position: int, columns: Mapping[str, Any]
+    ) -> None:
+        """A row of the partition `bucket` that nothing was said of here, and that only ends with its partition."""
+        self._partition(table.group, bucket).final.append(RowWrite(table, bucket + rest, position, columns))
+        self.count += 1
+
     def delete(self, table: ReadableTable, key: RowKey, position: int) -> None:
         """End a row."""
         row = self._row(table, key)
@@ -71,7 +102,7 @@ class PendingRows:
             partition = self.partitions[table.group, key[: len(table.partition)]]
             del partition.rows[table, key]
             self.count -= 1
-            if not partition.rows and partition.dropped_at is None:
+            if not partition.rows and not partition.final and partition.dropped_at is None:
                 del self.partitions[table.group, key[: len(table.partition)]]
             return
         row.columns, row.deleted_at = None, position
@@ -79,8 +110,9 @@ class PendingRows:
     def drop(self, group: str, key: RowKey, position: int) -> None:
         """End all rows of a partition."""
         partition = self._partition(group, key)
-        self.count -= len(partition.rows)
+        self.count -= len(partition.rows) + len(partition.final)
         partition.rows.clear()
+        partition.final.clear()
         partition.dropped_at = position
 
     def is_new(self, table: ReadableTable, key: RowKey) -> bool:
@@ -96,12 +128,10 @@ class PendingRows:
             drop = None if dropped_at is None else PartitionDrop(group, key, dropped_at)
             rows: list[RowWrite] = []
             size = 0
-            for (table, row_key), row in partition.rows.items():
-                if row.deleted_at is not None:
-                    rows.append(RowWrite(table, row_key, row.deleted_at, None))
+            for row in partition.writes():
+                rows.append(row)
                 if row.columns is not None:
-                    rows.append(RowWrite(table, row_key, row.position, row.columns))
-                    size += sum(len(value) for value in row.columns.values() if type(value) is str)
+                    size += _text_size(row.columns)
                 if len(rows) >= ROWS_A_WRITE or size >= BYTES_A_WRITE:
                     yield rows, drop
                     rows, size, drop = [], 0, None

@@ -27,6 +27,8 @@ from tickwise.adapters.store.keeper.readable.columns import (
     ended_columns,
     job_columns,
     millis,
+    new_job_columns,
+    new_run_columns,
     run_columns,
     without_nothing,
 )
@@ -197,9 +199,8 @@ class Shadow:
             self.former.pop((job_id, job.namespace), None)
         whole = how != FIELDS
         if self.pending is not None:
-            columns = job_columns(fields, whole=whole)
+            columns = new_job_columns(fields) if how == FRESH else job_columns(fields, whole=whole)
             if columns:
-                columns = without_nothing(columns) if how == FRESH else columns
                 self.pending.put(JOBS, job.key, position, columns, is_fresh=how == FRESH)
         if whole or "timer" in fields:
             self._put_timer(job, fields.get("timer"), position)
@@ -256,9 +257,8 @@ class Shadow:
             self._enter(run.job, run_id, position)
         whole = how != FIELDS
         if self.pending is not None:
-            columns = run_columns(fields, whole=whole)
+            columns = new_run_columns(fields) if how == FRESH else run_columns(fields, whole=whole)
             if columns:
-                columns = without_nothing(columns) if how == FRESH else columns
                 self.pending.put(RUNS, self._run_key(run.job, run_id), position, columns, is_fresh=how == FRESH)
         if whole:
             fields = {**_ATTEMPT_NEEDS, "dispatched": None, "started": None, **fields}
@@ -319,17 +319,19 @@ class Shadow:
             self._enter(job, run_id, position)
         if self.pending is None:
             return
-        key = self._run_key(job, run_id)
         columns = ended_columns(ended)
         if run is None:
-            self.pending.put(RUNS, key, position, columns, is_fresh=True).columns = columns
-        else:
-            written = self.pending.put(RUNS, key, position, {**NOTHING_OF_LIVE_RUNS, **columns})
-            if written.is_new and written.columns is not None:
-                written.columns = without_nothing(written.columns)
-        before = () if run is None else run.recorded
-        self._put_recorded(run_id, job, before, ended.attempts, position)
-        if run is not None and run.claimed is not None:
+            bucket = job.bucket(hour_of_run(run_id))
+            self.pending.add(RUNS, bucket, (row.job_id, run_id), position, columns)
+            for each in ended.attempts:
+                key = row.job_id, run_id, each.token
+                self.pending.add(ATTEMPTS, bucket, key, position, attempt_columns(each))
+            return
+        written = self.pending.put(RUNS, self._run_key(job, run_id), position, {**NOTHING_OF_LIVE_RUNS, **columns})
+        if written.is_new and written.columns is not None:
+            written.columns = without_nothing(written.columns)
+        self._put_recorded(run_id, job, run.recorded, ended.attempts, position)
+        if run.claimed is not None:
             self._end_claim(run_id, job, run.claimed, [each.token for each in ended.attempts], position)
 
     def _retire(self, run_id: UUID, position: int) -> None:

@@ -70,7 +70,8 @@ class ChangeWindow:
     def __init__(self) -> None:
         self.position = 0
         """Of the last entry that was added."""
-        self._tables: dict[str, dict[Any, MergedChange]] = {path: {} for path in PROJECTED}
+        self._tables: dict[str, dict[bytes, MergedChange]] = {path: {} for path in PROJECTED}
+        """By the bytes of the keys: of one schema a key has one form, and bytes are compared much sooner than ids."""
         self._readers: dict[str, TableReader] = {}
 
     def __len__(self) -> int:
@@ -90,13 +91,12 @@ class ChangeWindow:
             changes = tables.get(path)
             if changes is None:
                 continue
-            table = readers.get(path)
-            if table is None:
+            if path not in readers:
                 found = reader.table(path)
                 if found is None:
                     continue
-                table = readers[path] = found
-            key = table.key(raw_key)
+                readers[path] = found
+            key = bytes(raw_key)
             known = changes.get(key)
             if known is None:
                 changes[key] = MergedChange(how, raw, position, now)
@@ -122,15 +122,16 @@ class ChangeWindow:
         for path in (ENDED_PATH, AUDIT_PATH, RUNS_PATH, JOBS_PATH):
             changes, found = tables[path], into.setdefault(path, {})
             held = {}
-            for key, change in changes.items():
+            for raw_key, change in changes.items():
                 is_held = change.how == FRESH and change.came > came_before
                 if is_held and path == RUNS_PATH:
-                    held[key] = change
+                    held[raw_key] = change
                     continue
-                outcome = change.read(readers[path])
-                value = outcome[1]
+                reader = readers[path]
+                outcome = change.read(reader)
+                key, value = reader.key(raw_key), outcome[1]
                 if is_held and path == JOBS_PATH and key not in owners and value.get("timer") is None:
-                    held[key] = change
+                    held[raw_key] = change
                     continue
                 if path == ENDED_PATH and value is not None:
                     owners.add(value.row.job_id)

@@ -83,9 +83,7 @@ class KeeperLink(FrameProtocol):
             link.welcome = _welcome(answer)
         except Unauthenticated as refused:
             transport.abort()
-            raise Misconfigured(
-                f"the keeper at {endpoint.address} lets this process not in: {refused.detail}"
-            ) from None
+            raise Misconfigured(f"the keeper at {endpoint.address} refuses this process: {refused.detail}") from None
         except (InDoubt, TimeoutError, msgspec.DecodeError):
             transport.abort()
             raise StoreUnavailable(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None

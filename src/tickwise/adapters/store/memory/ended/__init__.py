@@ -166,16 +166,18 @@ class EndedRuns(MutableMapping[UUID, EndedRun]):
         ]
 
     def pages(self, rows: int) -> Iterator[Sequence[tuple[UUID, Any]]]:
-        """All runs with their ids, up to so many at a time, while runs come and go between the pages: those that are
-        there from the begin to the end are in them. A run may come as the bytes of its image."""
+        """All runs with their ids that a checkpoint has to have as rows, up to so many at a time, while runs come and
+        go between the pages: those that are there from the begin to the end are in them. A run may come as the bytes of
+        its image."""
         ids = list(self)
         for begin in range(0, len(ids), rows):
             yield [(each, found) for each in ids[begin : begin + rows] if (found := self.get(each)) is not None]
 
     # ------------------------------------------------------------------------------------------- going
 
-    def drop(self, run_ids: Iterable[UUID]) -> None:
-        """Drop these runs. Raises `KeyError` for one that is not there."""
+    def drop(self, run_ids: Iterable[UUID], *, erase: bool = False) -> None:  # noqa: ARG002  # all of it is in memory
+        """Drop these runs. `erase`: no copy that is kept elsewhere is to wait until others are dropped, too. Raises
+        `KeyError` for one that is not there."""
         for run_id in run_ids:
             if run_id not in self._near:
                 raise KeyError(run_id)

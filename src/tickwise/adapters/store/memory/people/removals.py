@@ -78,7 +78,7 @@ class Removals(Duty):
         if name not in self._state.removals:
             return 0
         mine = [each for each in dict.fromkeys(run_ids) if self._is_of(each, name)]
-        self._state.ended.drop(mine)
+        self._state.ended.drop(mine, erase=True)
         for run_id in mine:
             self._state.letters.pop(run_id, None)
             self._state.error_letters.pop(run_id, None)

@@ -226,7 +226,7 @@ class Attempts(Part):
             lines = {run: line for run, line in rows if line is not None}
             settled = await self._settle(connection, executor, starts, lines, quotas) if lines else Settlement()
             woken = await wake_or_not(connection, settled.over)
-        await self._shared.report_handover(woken, settled.stopping)
+        await self._shared.report_handover([*woken, *settled.passed], settled.stopping)
         return [*refused, *(lines.keys() - settled.started)]
 
     async def _settle(

@@ -21,12 +21,12 @@ import asyncpg
 
 from tickwise.adapters.store.postgres.codes import ON_UNKNOWN
 from tickwise.adapters.store.postgres.queue.gates import Candidate, limits_of, pass_gates
-from tickwise.adapters.store.postgres.queue.wakeups import Ended, halves, lock_limits
+from tickwise.adapters.store.postgres.queue.wakeups import Ended, Woken, halves, lock_limits
 from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.rules.limits import QUOTA_KEY
 from tickwise.ports.store import Began, Gate
 
-START, WAIT = "start", "wait"
+START, WAIT, PASSED = "start", "wait", "passed"
 
 TRIES: Final = 3
 """Locks are taken in one order everywhere, so a deadlock is not to be expected; one is tried again all the same."""
@@ -59,6 +59,9 @@ class Settlement:
     """Runs whose holders were asked to stop them in favour of a later one."""
     over: Ended = field(default_factory=Ended)
     """The effects of runs that ended instead, because they were asked back."""
+    passed: list[Woken] = field(default_factory=list)
+    """Runs that were locked meanwhile and can be claimed. A claim passes over what is locked, so who looked for them
+    found nothing, and has to look again."""
 
     def add(self, other: Settlement) -> None:
         """Together with another batch."""
@@ -66,6 +69,7 @@ class Settlement:
         self.stopping += other.stopping
         self.over.jobs += other.over.jobs
         self.over.keys |= other.over.keys
+        self.passed += other.passed
 
 
 async def settle(
@@ -150,9 +154,10 @@ async def _settle_overlap(
 ) -> tuple[Settlement, list[UUID]]:
     """The verdicts on them; and those that wait although they were asked back."""
     rows = await connection.fetch(statement("starts_settle"), executor, *_columns(starts))
-    settled = Settlement({run for run, verdict, _, _ in rows if verdict == START})
-    settled.stopping += [run for *_, stopping in rows if stopping is not None for run in stopping]
-    return settled, [run for run, verdict, asked, _ in rows if verdict == WAIT and asked]
+    settled = Settlement({run for run, verdict, *_ in rows if verdict == START})
+    settled.stopping += [run for _, _, _, stopping, _, _ in rows if stopping is not None for run in stopping]
+    settled.passed += [Woken(run, ready, lane) for run, verdict, _, _, ready, lane in rows if verdict == PASSED]
+    return settled, [run for run, verdict, asked, *_ in rows if verdict == WAIT and asked]
 
 
 def _ids(starts: Sequence[Began]) -> tuple[list[UUID], list[int]]:

@@ -3,6 +3,8 @@
 -- before it. $1 executor, $2 runs, $3 tokens, $4 instants, $5 their `on_unknown`. Returns the runs that this executor still holds, the
 -- verdict on each ('start', 'wait', 'skip'), whether it was requested back meanwhile (then it waits, for `settle_requests`), and the runs
 -- that were requested to stop in favour of it (NULL: none). Its reasons and sentences are those of `domain/rules/sentences.py`.
+-- And, with the verdict 'passed' and when they were ready and their lane, the runs that can be claimed and were locked here: claims passed
+-- over them meanwhile.
 --
 -- This transaction has locked the lines of these runs (`lines_lock`): no other run starts there. Rows that end meanwhile are waited for and
 -- drop out, so the runs that are found are unfinished, and a marked one (`watched`) wakes others at its end. They are found by ids alone:
@@ -50,7 +52,7 @@ near AS MATERIALIZED (
   WHERE x.trigger <> {Trigger.SCHEDULE} OR n.trigger = {Trigger.SCHEDULE}
 ),
 l AS MATERIALIZED (
-  SELECT run_id, job_id, due, state, holder, token, overlap, trigger, attempt
+  SELECT run_id, job_id, due, ready, lane, state, holder, token, overlap, trigger, attempt
   FROM tickwise.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM near)) ORDER BY run_id FOR UPDATE
 ),
 x AS MATERIALIZED (
@@ -135,4 +137,7 @@ h AS (
     FROM v WHERE verdict = 'skip'
     UNION ALL SELECT run_id, begun, 'a later run of the job took its place' FROM e WHERE goes) ends USING (run_id)
 )
-SELECT run_id, verdict, asked, (SELECT array_agg(run_id) FROM stopping s WHERE s.mine = v.run_id) FROM v
+SELECT run_id, verdict, asked, (SELECT array_agg(run_id) FROM stopping s WHERE s.mine = v.run_id), NULL::float8, NULL::int FROM v
+UNION ALL
+SELECT run_id, 'passed', NULL, NULL, date_part('epoch', ready), lane FROM l
+WHERE holder = 0 AND ready <= (SELECT at FROM clock) AND run_id NOT IN (SELECT run_id FROM e WHERE goes)
