@@ -187,7 +187,7 @@ async def test_a_job_does_not_go_to_another_shard(url: str) -> None:
         job = Factory(await store.now()).job()
         await store.jobs.add([job])
         move = JobTransfer(namespace=DEFAULT_NAMESPACE, job_id=job.job_id, to=apart, expected_version=1)
-        with pytest.raises(Conflict, match="create the job anew in") as refused:
+        with pytest.raises(Conflict, match="create the job again in") as refused:
             await store.jobs.move(move)
         assert ("other_database", False) == (refused.value.code, "shards move" in refused.value.detail)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -277,11 +277,20 @@ async def test_a_state_is_built_in_steps(tmp_path: Path, clock: VirtualClock, mo
             await SystemClock().sleep(0.0)
             turns += 1
 
+    steps, turns_at = rebuild.Contents.fill_in_steps, []
+
+    def watched(*given: Any, **named: Any) -> Iterator[None]:
+        for _ in steps(*given, **named):
+            turns_at.append(turns)
+            yield
+
+    monkeypatch.setattr(rebuild.Contents, "fill_in_steps", watched)
     beside = asyncio.create_task(others())
     again = KeeperStore(log, clock)
     await again.open()
     beside.cancel()
-    assert 50 < turns
+    assert 20 < len(turns_at)
+    assert all(before < after for before, after in pairwise(turns_at)), "each step lets others have a turn"
     found = differences(store.memory.state, again.memory.state)
     await again.close()
     assert {} == {name: pair for name, pair in found.items() if name != "lent"}

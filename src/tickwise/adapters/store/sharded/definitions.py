@@ -52,7 +52,7 @@ def other_database(namespace: str, to: str, *, can_move: bool) -> Conflict:
         )
     return Conflict(
         f"the namespaces {namespace} and {to} are in different shards of the keyspace, where both stay, and a job goes "
-        f"from one to another only within one shard: create the job anew in {to}, then cancel it here",
+        f"from one to another only within one shard: create the job again in {to}, then cancel it here",
         code="other_database",
     )
 
