@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+
 from cassandra.cluster import ResponseFuture
 
 from tests.support.cassandras import linked

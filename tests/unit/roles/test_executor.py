@@ -88,7 +88,7 @@ async def test_a_store_that_answers_late_is_asked_for_more_at_once() -> None:
         await rig.clock.sleep(seconds[0])
         return await claim(request)
 
-    rig.flaky.attempts.claim = late  # type: ignore[method-assign]
+    rig.flaky.attempts.claim = late
     await drive(rig.clock, rig.executor.prepare())
     for _ in range(100):
         await rig.submit()

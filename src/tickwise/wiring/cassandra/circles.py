@@ -36,4 +36,4 @@ async def freeze_loop(clock: Clock) -> None:
 
 def _found() -> int:
     """Objects in circles that were found among the youngest since the process began."""
-    return gc.get_stats()[0]["collected"]
+    return int(gc.get_stats()[0]["collected"])
