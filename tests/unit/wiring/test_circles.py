@@ -34,7 +34,6 @@ def searches() -> Iterator[None]:
 async def after_one_round(clock: VirtualClock) -> None:
     """Let the loop look once."""
     looking = asyncio.create_task(circles.freeze_loop(clock))
-    await asyncio.sleep(0)
     await clock.advance(circles.FREEZE_SECONDS)
     await end_tasks([looking])
 
