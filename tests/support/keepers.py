@@ -129,11 +129,15 @@ class OpenShards:
 
     async def router(self) -> ShardedStore:
         """One more router, open; with a server it has connections of its own."""
-        parts: list[Any] = [*self.stores] if self.server is None else self._clients()
-        made = ShardedStore(parts, parts[0].shard_map, clock=self.clock)
+        made = self.unopened()
         self.routers.append(made)
         await made.open()
         return made
+
+    def unopened(self) -> ShardedStore:
+        """One more router, for somebody who opens and closes it."""
+        parts: list[Any] = [*self.stores] if self.server is None else self._clients()
+        return ShardedStore(parts, parts[0].shard_map, clock=self.clock)
 
     async def serve(self, stack: contextlib.AsyncExitStack) -> None:
         """From now on routers ask them through the wire."""
