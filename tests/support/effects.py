@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.ports.clock import Clock
 from tickwise.ports.store.wrapping import Call, WrappedStore
@@ -43,8 +45,8 @@ def described(state: State) -> dict[str, Any]:
             content = getattr(content, name)
         codec = CODECS.get(table.value)
         rows = [(key, value if codec is None else codec.whole(value)) for key, value in content.items()]
-        if isinstance(content, EndedRuns):
-            rows.sort()  # where they are kept says nothing of their order
+        if isinstance(content, EndedRuns | JobTable):
+            rows.sort(key=itemgetter(0))  # where they are kept says nothing of their order
         found[table.path] = rows
     found |= {each.name: each.get(state) for each in VALUES}
     return found | _indexes(state)

@@ -38,10 +38,12 @@ from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
-from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
+from tickwise.adapters.store.keeper.spill_file import SpillLost
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -237,6 +239,7 @@ class KeeperStore(WrappedStore):
                     await self._clock.sleep(0.0)
             else:
                 memory.state.ended = self._make_ended()
+                memory.state.jobs = memory.state.ended.make_jobs()
             ended = memory.state.ended
         finally:
             gc.enable()
@@ -507,7 +510,7 @@ class KeeperStore(WrappedStore):
 
 def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, Any]]]:
     """The rows of a table, while calls go on between the pages."""
-    if isinstance(content, EndedRuns):
+    if isinstance(content, EndedRuns | JobTable):
         yield from content.pages(ROWS_OF_PART)
         return
     keys = list(content)

@@ -16,7 +16,7 @@ from tickwise.domain import selectors
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.domain.lifecycle import CancelKind
+from tickwise.domain.lifecycle import CancelKind, JobStatus
 from tickwise.domain.model import Trigger, place_of
 from tickwise.domain.rules.requests import StopRequest, kept
 from tickwise.ports.store import (
@@ -136,6 +136,8 @@ class Jobs(Duty):
         if not new.never:
             pending = TimerState(now if new.due is None else new.due)
             self._state.plan(job, pending, run_id=new.run_id, zone_data=new.zone_data)
+        elif not new.missed:
+            self._state.jobs.rest(job)
 
     # ------------------------------------------------------------------------------------------- looking up
 
@@ -398,14 +400,24 @@ class JobSearches(Duty):
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         found: list[JobRow] = []
-        for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
+        for job in self._may_match(query):
             if len(found) >= query.limit:
                 break
-            if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
-                row = self._state.job_row(job)
-                if query.calendar in (None, *job.calendars) and matches(row, query):
-                    found.append(row)
+            if query.calendar in (None, *job.calendars) and matches(row := self._state.job_row(job), query):
+                found.append(row)
         return page_within(found, query.bytes_most)
+
+    def _may_match(self, query: JobQuery) -> Iterator[JobRecord]:
+        """The jobs that may match, those first that come first in a list."""
+        if not query.ids:
+            return self._state.jobs.listed(query.namespace, query.before, resting=may_find_resting(query))
+        named = [job for job_id in set(query.ids) if (job := self._state.jobs.get(job_id)) is not None]
+        mine = [
+            job
+            for job in named
+            if job.namespace == query.namespace and (query.before is None or job.listed < query.before)
+        ]
+        return iter(sorted(mine, key=lambda job: job.listed, reverse=True))
 
 
 class Tasks(Duty):
@@ -494,6 +506,13 @@ def changed_fields(job: JobRecord) -> dict[str, object]:
 def is_made(job: JobRecord, move: JobMove) -> bool:
     """Check whether a move is a repeat."""
     return move.is_made(job.standing, (job.pause_reason, job.pause_until, job.paused_by))
+
+
+def may_find_resting(query: JobQuery) -> bool:
+    """Check whether a job at rest can match: it has no key, no calendar and no next run, and goes on no more."""
+    goes_on = query.statuses and {JobStatus.SCHEDULED, JobStatus.PAUSED}.issuperset(query.statuses)
+    bounds = query.key, query.calendar, query.next_run_after, query.next_run_before
+    return not goes_on and all(each is None for each in bounds)
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:

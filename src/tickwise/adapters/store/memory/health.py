@@ -88,7 +88,7 @@ class TimerRepair(Duty):
     """`TimerStore.restore` of the port."""
 
     async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
-        job = self._state.jobs.get(job_id)
+        job = self._state.jobs.to_change(job_id)
         if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
             return False
         if job.standing is JobAction.CANCEL or self._state.is_paused(job):
@@ -130,8 +130,8 @@ def all_runs(state: State) -> Collection[UUID]:
     return state.runs
 
 
-def all_jobs(state: State) -> Collection[UUID]:
-    return state.jobs
+def all_awake(state: State) -> Collection[UUID]:
+    return {job.job_id for job in state.jobs.awake}
 
 
 def all_planned(state: State) -> Collection[UUID]:
@@ -287,8 +287,8 @@ CHECKS: Final[Mapping[Check, tuple[Callable[[State], Collection[UUID]], Judgemen
         Check.ENDED_ONCE: (all_runs, ended_once),
         Check.HELD_BY_ACTIVE: (all_runs, held_by_active),
         Check.CLAIMED_IN_TIME: (all_runs, claimed_in_time),
-        Check.FIRED_IN_TIME: (all_jobs, fired_in_time),
-        Check.PLANNED: (all_jobs, planned),
+        Check.FIRED_IN_TIME: (all_awake, fired_in_time),
+        Check.PLANNED: (all_awake, planned),
         Check.WAITS_FOR_SOMETHING: (all_runs, waits_for_something),
         Check.FOLLOWED_IN_TIME: (all_followed, followed_in_time),
         Check.HEARD_IN_TIME: (all_runs, heard_in_time),
