@@ -111,7 +111,9 @@ async def main(runs: int, in_memory: int, jobs: int, folder: Path) -> None:
     executor = await store.executors.join(factories.executor("one", lease_seconds=1e6))
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=AT_ONCE, ahead_seconds=0.0)
     kept: list[UUID] = []
-    sys.stdout.write("runs | MB | CPU µs a run | µs by id | µs, 50 of a job | µs, 50 of all | µs, a job | µs, 50 jobs\n")
+    sys.stdout.write(
+        "runs | MB | CPU µs a run | µs by id | µs, 50 of a job | µs, 50 of all | µs, a job | µs, 50 jobs\n"
+    )
     cpu, number = time.process_time(), 0
     while number < runs:
         now = await store.now()

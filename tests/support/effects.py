@@ -171,9 +171,9 @@ class WatchedLog(FileLog):
         return position
 
 
-async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
-    """The state that checkpoint and entries of a log give."""
-    contents, is_first = Contents(), True
+async def contents_of(log: EffectLog, tenure: Tenure, ended: EndedRuns | None = None) -> Contents:
+    """The state that checkpoint and entries of a log give. `ended`: takes the ended runs, as where a store opens."""
+    contents, is_first = Contents(ended), True
     if tenure.checkpoint:
         async for part in log.checkpoint(tenure.checkpoint):
             for named in contents.read_part(part, is_first=is_first):
@@ -230,6 +230,9 @@ class WatchedStore(KeeperStore):
             names = [each.stem.split("-")[1] for each in self.folder.glob("checkpoint-*.tw")]
             tenure = Tenure(0, max(map(int, names), default=0), self.position)
             self._compare(await contents_of(self.log, tenure))
+            opened = await contents_of(self.log, tenure, self._make_ended())
+            self._compare(opened)
+            opened.close()
             await self._compare_rows(tenure)
 
     async def _compare_rows(self, tenure: Tenure) -> None:

@@ -149,9 +149,7 @@ class JobTable(MutableMapping[UUID, JobRecord]):
         """The jobs of a namespace, those first that come first in a list, from below a place on. Without `resting`
         those outside of memory may be missing. Raises `Invalid` where that would take too long."""
         found = [
-            job
-            for job in self._near.values()
-            if job.namespace == namespace and (before is None or job.listed < before)
+            job for job in self._near.values() if job.namespace == namespace and (before is None or job.listed < before)
         ]
         return iter(sorted(found, key=lambda job: job.listed.int, reverse=True))
 
