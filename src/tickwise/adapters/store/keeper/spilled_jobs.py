@@ -25,7 +25,7 @@ import msgspec
 import structlog
 
 from tickwise.adapters.statements import Statements
-from tickwise.adapters.store.keeper.images import CODECS, fields_reader, record_image, record_of, some_fields
+from tickwise.adapters.store.keeper.images import fields_reader, record_image, record_of, some_fields
 from tickwise.adapters.store.keeper.spill_file import SpillLost, open_spill
 from tickwise.adapters.store.keeper.tables import TimerImage
 from tickwise.adapters.store.memory.job_table import REST_FIELDS, JobTable, RestingJob, may_rest
