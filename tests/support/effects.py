@@ -54,7 +54,12 @@ def described(state: State) -> dict[str, Any]:
 
 def _indexes(state: State) -> dict[str, Any]:
     return {
-        "job_keys": {key: job.job_id for key, job in state.job_keys.items()},
+        "job_keys": {
+            (job.namespace, job.key): found.job_id
+            for job in state.jobs.values()
+            if job.key is not None and (found := state.jobs.by_key(job.namespace, job.key)) is not None
+        },
+        "keys without a job": [key for key, job in state.jobs.keyed.items() if state.jobs.get(job.job_id) is not job],
         "one_time": [(at, place, timer.job.job_id) for at, place, timer in state.one_time.waiting()],
         "decided": [(at, place, timer.job.job_id) for at, place, timer in state.decided.waiting()],
         "lanes": {

@@ -63,6 +63,8 @@ def job_record(number: int, chance: random.Random, **fields: Any) -> JobRecord:
 def put(jobs: JobTable, job: JobRecord) -> None:
     """Let a job come, be over, and rest if there is no room for it."""
     jobs[job.job_id] = job
+    if job.key is not None:
+        jobs.keyed[job.namespace, job.key] = job
     jobs.rest(job)
     jobs.settle()
 
@@ -72,11 +74,17 @@ def plain(job: JobRecord | None) -> Any:
     return None if job is None else [getattr(job, name) for name in JobRecord.__dataclass_fields__ if name != "runs"]
 
 
+def keys(number: int) -> list[tuple[str, str]]:
+    """The keys that so many jobs may have."""
+    return [(namespace, f"key {each}") for namespace in NAMESPACES for each in range(number)]
+
+
 def answers(jobs: JobTable, chance: random.Random) -> dict[str, Any]:
     """The answers to everything that can be asked of both tables."""
     some = [*chance.sample(sorted(jobs), min(6, len(jobs))), UUID(int=5)]
     return {
         "get": [plain(jobs.get(each)) for each in some],
+        "keys": [found and found.job_id for each in keys(60) for found in (jobs.by_key(*each),)],
         "in": [each in jobs for each in some],
         "length": len(jobs),
         "items": sorted((key, job.name) for key, job in jobs.items()),
@@ -101,7 +109,7 @@ def test_all_answers_are_those_of_jobs_in_memory(jobs: SpilledJobs, seed: int) -
     """While jobs come, are changed and go, in memory and in the file, at random."""
     chance, table = random.Random(seed), JobTable()
     for number in range(60):
-        job = job_record(number, chance)
+        job = job_record(number, chance, key=chance.choice((None, f"key {number}")))
         put(table, replace(job))
         put(jobs, job)
         one = chance.choice(sorted(table))
@@ -113,7 +121,10 @@ def test_all_answers_are_those_of_jobs_in_memory(jobs: SpilledJobs, seed: int) -
                 each.settle()
         elif chance.random() < 0.4:
             for each in (table, jobs):
+                gone = each[one]
                 del each[one]
+                if gone.key is not None:
+                    each.keyed.pop((gone.namespace, gone.key), None)
         if number % 6 == 0:
             question = chance.random()
             assert answers(table, random.Random(question)) == answers(jobs, random.Random(question))
@@ -155,7 +166,6 @@ def test_a_job_at_rest_refuses_changes(jobs: SpilledJobs) -> None:
     "fields",
     [
         {"recurring": True},
-        {"key": "mine"},
         {"secrets": frozenset({"token"})},
         {"calendars": frozenset({"holidays"})},
         {"standing": JobAction.PAUSE},

@@ -191,10 +191,11 @@ class Contents:
 
     def _derive(self, state: State) -> Iterator[None]:
         """Make the indexes over what is kept."""
+        state.jobs.keyed.clear()
         for jobs in _portions(state.jobs.awake):
             for job in jobs:
                 if job.key is not None:
-                    state.job_keys[job.namespace, job.key] = job
+                    state.jobs.keyed[job.namespace, job.key] = job
                 state.secret_uses.add(job)
             yield
         for group in state.error_groups.values():

@@ -37,8 +37,14 @@ MOVED_AT_ONCE: Final = 200
 READ_AT_ONCE: Final = 200
 LISTED_MOST: Final = 50_000
 """Jobs at rest that a search reads before it is refused: about a second, in which nobody else is answered."""
-LAYOUT: Final = "resting_table", "resting_index_listed", "resting_index_created", "resting_index_lasting"
-HEAD: Final = (*REST_FIELDS, "namespace", "lane", "listed", "created_at", "lasting")
+LAYOUT: Final = (
+    "resting_table",
+    "resting_index_listed",
+    "resting_index_created",
+    "resting_index_lasting",
+    "resting_index_keys",
+)
+HEAD: Final = (*REST_FIELDS, "key", "namespace", "lane", "listed", "created_at", "lasting")
 
 statement: Final = Statements(Path(__file__).parent)
 logger = structlog.get_logger("tickwise.store")
@@ -149,6 +155,8 @@ class SpilledJobs(JobTable):
             _set_class(job, "__class__", self._kind)
             self._drop_far([job_id])
             self._near[job_id] = job
+            if job.key is not None:
+                self.keyed[job.namespace, job.key] = job
             for returned in self._returned:
                 returned.add(job_id)
         self.rest(job)
@@ -182,6 +190,8 @@ class SpilledJobs(JobTable):
             return
         for job in moved:
             del self._near[job.job_id]
+            if job.key is not None:
+                self.keyed.pop((job.namespace, job.key), None)
         self._room = max(self._near_most + max(1, min(MOVED_AT_ONCE, self._near_most)), len(self._over) + 1)
 
     # ------------------------------------------------------------------------------------------- at rest
@@ -204,6 +214,14 @@ class SpilledJobs(JobTable):
         return sum(jobs for place, jobs in self._in_place.items() if self._at[place][0] == namespace)
 
     # ------------------------------------------------------------------------------------------- both
+
+    def by_key(self, namespace: str, key: str) -> JobRecord | None:
+        found = self.keyed.get((namespace, key))
+        number = self._namespaces.get(namespace)
+        if found is not None or number is None:
+            return found
+        rows = self._asked("resting_keyed", (number, _key(key)))
+        return self._resting(rows[0][0]) if rows else None
 
     def ids_after(self, job_id: UUID, limit: int) -> Sequence[UUID]:
         far = (UUID(bytes=job) for (job,) in self._asked("resting_ids", (job_id.bytes, limit)))
@@ -316,7 +334,7 @@ class SpilledJobs(JobTable):
             namespace = self._namespaces.setdefault(job.namespace, len(self._namespaces))
             key = job_id.bytes
             listed = key if job.listed == job_id else job.listed.bytes
-            rows.append((key, place, namespace, listed, job.created_at, job.lasting, image))
+            rows.append((key, place, namespace, listed, job.created_at, job.lasting, _key(job.key), image))
         file = self._file
         if file is None:
             layout = [statement(each) for each in LAYOUT]
@@ -355,3 +373,8 @@ class SpilledJobs(JobTable):
             return self._file.execute(statement(name), given).fetchall()
         except sqlite3.Error as failure:
             raise SpillLost(f"the file of jobs at rest in {self._folder} cannot be used: {failure}") from failure
+
+
+def _key(key: str | None) -> bytes | None:
+    """A key as the file has it: as images have texts."""
+    return None if key is None else key.encode("utf-8", "replace")

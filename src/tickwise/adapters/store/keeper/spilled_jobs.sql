@@ -9,6 +9,7 @@ CREATE TABLE resting (
     listed BLOB NOT NULL,
     created REAL NOT NULL,
     lasting INTEGER NOT NULL,
+    key BLOB,
     image BLOB NOT NULL
 ) WITHOUT ROWID
 
@@ -24,9 +25,17 @@ CREATE INDEX resting_created ON resting (created)
 -- Jobs that last.
 CREATE INDEX resting_lasting ON resting (job) WHERE lasting = 1
 
+-- name: resting_index_keys
+-- Jobs by namespace and key.
+CREATE UNIQUE INDEX resting_key ON resting (namespace, key) WHERE key IS NOT NULL
+
 -- name: resting_add
--- A job: id, place, namespace, place in lists, time at which it was made, whether it lasts, image.
-INSERT INTO resting VALUES (?, ?, ?, ?, ?, ?, ?)
+-- A job: id, place, namespace, place in lists, time at which it was made, whether it lasts, key, image.
+INSERT INTO resting VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: resting_keyed
+-- The image of the job of the namespace ? that has the key ?.
+SELECT image FROM resting WHERE namespace = ? AND key = ?
 
 -- name: resting_image
 -- The image of the job ?.

@@ -176,7 +176,7 @@ class Upkeep(Duty):
             del self._state.jobs[job.job_id]
             self._state.secret_uses.drop(job)
             if job.key is not None:
-                del self._state.job_keys[job.namespace, job.key]
+                del self._state.jobs.keyed[job.namespace, job.key]
         return gone + [job.job_id for job in dropped]
 
     def _is_over(self, job: JobRecord) -> bool:

@@ -1,7 +1,7 @@
 """`JobTable`: the jobs by id. A store may keep those that are at rest elsewhere than in memory.
 
-A job is at rest when it is over and nothing leads to it but its id: it ran once, has no timer and no active run, and no
-key, secret or calendar is found by it. Only a person's call brings it back.
+A job is at rest when it is over and nothing leads to it but its id and its key: it ran once, has no timer and no active
+run, and names no secret and no calendar. Only a person's call brings it back.
 
 Invariant: a job that is read may be a copy that refuses changes (`RestingJob`); who changes a job has it from
 `to_change`.
@@ -29,7 +29,7 @@ class RestingJob(JobRecord):
         raise Bug(f"a job at rest was changed ({name}): take it by `to_change`")
 
 
-REST_FIELDS: Final = ("recurring", "timer", "key", "secrets", "calendars", "standing", "schedule_type")
+REST_FIELDS: Final = ("recurring", "timer", "secrets", "calendars", "standing", "schedule_type")
 """What tells whether a job may rest, beside its active runs."""
 
 
@@ -38,7 +38,6 @@ def may_rest(job: Any) -> bool:
     return not (
         job.recurring
         or job.timer
-        or job.key is not None
         or job.secrets
         or job.calendars
         or job.standing is JobAction.PAUSE
@@ -52,6 +51,8 @@ class JobTable(MutableMapping[UUID, JobRecord]):
     def __init__(self) -> None:
         self._near: dict[UUID, JobRecord] = {}
         """Those in memory."""
+        self.keyed: dict[tuple[str, str], JobRecord] = {}
+        """Those in memory that have a key, by namespace and key."""
         self._came: Callable[[UUID], None] | None = None
         self._goes: Callable[[UUID], None] | None = None
         self._kind: type = JobRecord
@@ -67,6 +68,7 @@ class JobTable(MutableMapping[UUID, JobRecord]):
     def forget(self) -> None:
         """Let go of what is in memory, once nobody uses it."""
         self._near.clear()
+        self.keyed.clear()
 
     # ------------------------------------------------------------------------------------------- a mapping
 
@@ -140,6 +142,10 @@ class JobTable(MutableMapping[UUID, JobRecord]):
         return 0
 
     # ------------------------------------------------------------------------------------------- both
+
+    def by_key(self, namespace: str, key: str) -> JobRecord | None:
+        """The job that has a key, to be read."""
+        return self.keyed.get((namespace, key))
 
     def ids_after(self, job_id: UUID, limit: int) -> Sequence[UUID]:
         """Up to so many ids above this one, the least first."""

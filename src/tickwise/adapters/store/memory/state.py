@@ -133,7 +133,6 @@ class State:
         self.opened_at = clock.now()
         self.tickets = Numbers()
         self.jobs = JobTable()
-        self.job_keys: dict[tuple[str, str], JobRecord] = {}
         self.secret_uses = SecretUseIndex()
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         """Timers of jobs that need no decision."""

@@ -193,7 +193,7 @@ class Removals(Duty):
         del self._state.jobs[job.job_id]
         self._state.secret_uses.drop(job)
         if job.key is not None:
-            del self._state.job_keys[job.namespace, job.key]
+            del self._state.jobs.keyed[job.namespace, job.key]
 
     def _drop_people(self, name: str) -> None:
         """The memberships and roles of a namespace, and the sessions that are bound to it."""
