@@ -18,7 +18,7 @@ from tests.support.effects import WatchedStore
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.keeper.block_places import BlockPlaces
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
-from tickwise.adapters.store.memory.job_table import may_rest
+from tickwise.adapters.store.memory.ended.job_table import may_rest
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, Store

@@ -25,7 +25,7 @@ from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.ended import EndedRuns
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.ports.clock import Clock
 from tickwise.ports.store.wrapping import Call, WrappedStore

@@ -12,7 +12,7 @@ from tickwise.adapters.store.keeper import tables
 from tickwise.adapters.store.keeper.tables import check_complete
 from tickwise.adapters.store.keeper.tracking import Change, EffectRecorder, Table, TrackedList
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug, Misconfigured
 from tickwise.domain.lifecycle import CODES, RunState

@@ -22,7 +22,7 @@ from tickwise.adapters.store.keeper.spill_file import SpillLost
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.spilled_jobs import SpilledJobs
 from tickwise.adapters.store.keeper.store import KeeperStore
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.records import JobRecord
 from tickwise.domain.errors import Bug, Invalid
 from tickwise.domain.lifecycle import JobStatus

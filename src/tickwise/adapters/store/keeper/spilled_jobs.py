@@ -28,7 +28,7 @@ from tickwise.adapters.statements import Statements
 from tickwise.adapters.store.keeper.images import fields_reader, record_image, record_of, some_fields
 from tickwise.adapters.store.keeper.spill_file import SpillLost, open_spill
 from tickwise.adapters.store.keeper.tables import TimerImage
-from tickwise.adapters.store.memory.job_table import REST_FIELDS, JobTable, RestingJob, may_rest
+from tickwise.adapters.store.memory.ended.job_table import REST_FIELDS, JobTable, RestingJob, may_rest
 from tickwise.adapters.store.memory.records import JobRecord, TimerRecord
 from tickwise.domain.errors import Invalid
 from tickwise.domain.model import Lane
@@ -186,7 +186,7 @@ class SpilledJobs(JobTable):
                 _set_class(job, "__class__", self._kind)
             over.extendleft(reversed(moved))
             self._room = len(over) + max(MOVED_AT_ONCE, len(over) // 4)
-            logger.warning("jobs_not_moved", jobs=len(moved), detail=str(failure))
+            _warn_not_moved(len(moved), failure)
             return
         for job in moved:
             del self._near[job.job_id]
@@ -277,7 +277,7 @@ class SpilledJobs(JobTable):
         try:
             self._write(far)
         except (sqlite3.Error, OSError) as failure:
-            logger.warning("jobs_not_moved", jobs=len(far), detail=str(failure))
+            _warn_not_moved(len(far), failure)
             for job_id, _, image in far:
                 self.lay(job_id, self._read(image))
 
@@ -378,3 +378,7 @@ class SpilledJobs(JobTable):
 def _key(key: str | None) -> bytes | None:
     """A key as the file has it: as images have texts."""
     return None if key is None else key.encode("utf-8", "replace")
+
+
+def _warn_not_moved(jobs: int, failure: Exception) -> None:
+    logger.warning("jobs_not_moved", jobs=jobs, detail=str(failure))

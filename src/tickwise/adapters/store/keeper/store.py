@@ -43,7 +43,7 @@ from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.tables import RECORDS, TABLES, VALUES, TableKind, check_complete
 from tickwise.adapters.store.memory.ended import EndedRuns
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.ended import EndedRuns
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,

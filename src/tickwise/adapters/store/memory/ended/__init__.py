@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequen
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from tickwise.adapters.store.memory.job_table import JobTable
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.records import EndedRun
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import RunQuery

@@ -30,7 +30,7 @@ class RestingJob(JobRecord):
 
 
 REST_FIELDS: Final = ("recurring", "timer", "secrets", "calendars", "standing", "schedule_type")
-"""What tells whether a job may rest, beside its active runs."""
+"""The fields that tell whether a job may rest, beside its active runs."""
 
 
 def may_rest(job: Any) -> bool:
@@ -151,7 +151,7 @@ class JobTable(MutableMapping[UUID, JobRecord]):
         """Up to so many ids above this one, the least first."""
         return sorted(each for each in self._near if each > job_id)[:limit]
 
-    def listed(self, namespace: str, before: UUID | None, *, resting: bool) -> Iterator[JobRecord]:  # noqa: ARG002
+    def listed(self, namespace: str, before: UUID | None, *, resting: bool) -> Iterator[JobRecord]:  # noqa: ARG002  # as above
         """The jobs of a namespace, those first that come first in a list, from below a place on. Without `resting`
         those outside of memory may be missing. Raises `Invalid` where that would take too long."""
         found = [
