@@ -153,6 +153,8 @@ class KeeperStore(WrappedStore):
         self._flying: CommitGroup | None = None
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
+        for task in self._tasks:
+            task.add_done_callback(self._note_end)
 
     async def close(self) -> None:
         """Answer what is under way, and give the log back."""
@@ -160,11 +162,7 @@ class KeeperStore(WrappedStore):
             with contextlib.suppress(TickwiseError):
                 await self._settled()
         self._refusal = self._refusal or StoreUnavailable("the store is closed")
-        for task in (*self._tasks, self._checkpoint):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        await end_tasks(task for task in (*self._tasks, self._checkpoint) if task is not None)
         if self._tasks:
             # Calls that came meanwhile.
             self._open_group.fail(self._refusal)
@@ -422,11 +420,22 @@ class KeeperStore(WrappedStore):
         self._tell_lost(failure)
         raise asyncio.CancelledError
 
-    def _tell_lost(self, failure: TickwiseError) -> None:
+    def _tell_lost(self, failure: TickwiseError, fault: BaseException | None = None) -> None:
         self._refusal = failure
-        logger.critical("log_lost", detail=failure.detail)
+        logger.critical("log_lost", detail=failure.detail, exc_info=fault)
         if self._lost is not None:
             self._lost(failure.detail)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Give the shard up if a fault of this program has ended a task: the lease would be renewed, and no call would
+        be answered."""
+        if task.cancelled() or (fault := task.exception()) is None:
+            return
+        failure = StoreUnavailable(f"a fault of this keeper: {type(fault).__name__}: {fault}")
+        self._open_group.fail(failure)
+        if self._flying is not None:
+            self._flying.fail(InDoubt(failure.detail))
+        self._tell_lost(failure, fault)
 
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
@@ -437,6 +446,10 @@ class KeeperStore(WrappedStore):
             try:
                 self._lease_until = began + await self.log.renew()
             except OwnershipLost as failure:
+                if self._refusal is not None:
+                    # Another state is built: `_start_over` acquires the log anew, and finds out whose it is.
+                    pause = RENEW_SECONDS
+                    continue
                 self._open_group.fail(failure)
                 self._tell_lost(failure)
                 return
@@ -478,10 +491,13 @@ class KeeperStore(WrappedStore):
     async def _keep_checkpoint(self) -> None:
         try:
             await self.keep_checkpoint()
+            return
         except TickwiseError as failure:
-            # The log still has all of it. The next one is tried after as much again.
             logger.warning("checkpoint_not_kept", detail=failure.detail)
-            self._since, self._since_bytes = self._clock.monotonic(), 0
+        except Exception:
+            logger.exception("checkpoint_not_kept", detail="a fault of this keeper")
+        # The log still has all of it. The next one is tried after as much again.
+        self._since, self._since_bytes = self._clock.monotonic(), 0
 
     async def _parts(self, blocks: BlockKeeper | None) -> AsyncIterator[bytes]:
         """The state in parts, while calls go on between them: see `rebuild`."""
