@@ -185,7 +185,7 @@ def _tagged(kinds: tuple[Any, ...]) -> ValueForm:
 
 
 class CallForm:
-    """One method of the port."""
+    """The encoding of the calls of one method of the port, and of their answers."""
 
     def __init__(self, name: str, method: Any) -> None:
         hints = get_type_hints(method)

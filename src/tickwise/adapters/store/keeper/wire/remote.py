@@ -36,7 +36,7 @@ logger = structlog.get_logger("tickwise.store")
 
 
 class RemotePart:
-    """One part of the store."""
+    """A part of the store, such as `jobs`; each method is a call to the keeper."""
 
     def __init__(self, calls: Mapping[str, Call]) -> None:
         self.__dict__.update(calls)
