@@ -445,15 +445,12 @@ class KeeperStore(WrappedStore):
             began, pause = self._clock.monotonic(), 0.0
             try:
                 self._lease_until = began + await self.log.renew()
-            except OwnershipLost as failure:
-                if self._refusal is not None:
-                    # Another state is built: `_start_over` acquires the log anew, and finds out whose it is.
-                    pause = RENEW_SECONDS
-                    continue
-                self._open_group.fail(failure)
-                self._tell_lost(failure)
-                return
             except TickwiseError as failure:
+                if isinstance(failure, OwnershipLost) and self._refusal is None:
+                    self._open_group.fail(failure)
+                    self._tell_lost(failure)
+                    return
+                # While another state is built `_start_over` acquires the log, and finds out whose it is.
                 pause = RENEW_SECONDS
                 logger.warning("lease_not_renewed", detail=failure.detail)
 
