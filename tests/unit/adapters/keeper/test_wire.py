@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import ssl
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 from uuid import UUID
 
 import msgspec
@@ -250,19 +250,50 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keep
     assert [Added.REPEATED] == await client.jobs.add([job])
 
 
-async def test_a_read_whose_answer_is_lost_is_made_again(keeper: GatedServedStore) -> None:
+READS: Mapping[str, Callable[[Store], Awaitable[Any]]] = {
+    "the clock": lambda store: store.now(),
+    "a key": lambda store: store.keys.find(b"no such key"),
+    "a job": lambda store: store.jobs.get("default", UUID(int=1)),
+    "a run": lambda store: store.runs.get("default", UUID(int=1)),
+    "namespaces": lambda store: store.namespaces.page(after=None, limit=5),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+async def test_a_read_whose_answer_is_lost_is_made_again(
+    keeper: GatedServedStore, read: Callable[[Store], Awaitable[Any]]
+) -> None:
     """Its caller does not notice."""
     client = await keeper.client()
     writer = await keeper.client()
+    expected = await read(writer)
     keeper.log.gate.clear()
     adding = asyncio.create_task(writer.jobs.add([Factory(CLOCK.now(), seed="read").job()]))
     await eventually(lambda: keeper.log.waiting)
-    reading = asyncio.ensure_future(client.now())  # waits for what it may have seen
+    reading = asyncio.ensure_future(read(client))  # waits for what it may have seen
     await eventually(lambda: client._link is not None and client._link._waiting)
     assert client._link is not None
     client._link.abort()
     keeper.log.gate.set()
-    assert 0 < await reading
+    found = await reading
+    assert isinstance(found, float) or expected == found
+    await adding
+
+
+async def test_a_read_that_gets_no_answer_at_all_is_not_in_doubt(keeper: GatedServedStore) -> None:
+    """It changed nothing: the caller may ask again, and need not look for what became of it."""
+    client = await keeper.client(patience_seconds=0.0)
+    writer = await keeper.client()
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(writer.jobs.add([Factory(CLOCK.now(), seed="no answer").job()]))
+    await eventually(lambda: keeper.log.waiting)
+    reading = asyncio.ensure_future(client.jobs.get("default", UUID(int=1)))
+    await eventually(lambda: client._link is not None and client._link._waiting)
+    assert client._link is not None
+    client._link.abort()
+    with pytest.raises(StoreUnavailable):
+        await reading
+    keeper.log.gate.set()
     await adding
 
 
