@@ -23,6 +23,7 @@ from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, e
 from tickwise.adapters.store.keeper.wire.frames import HELLO_MAX_BYTES, REQUEST
 from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST, HELLO, Hello
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context, make_certificate
+from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -250,7 +251,7 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keep
     assert [Added.REPEATED] == await client.jobs.add([job])
 
 
-READS: Mapping[str, Callable[[Store], Awaitable[Any]]] = {
+READS: Mapping[str, Callable[[RemoteStore], Awaitable[Any]]] = {
     "the clock": lambda store: store.now(),
     "a key": lambda store: store.keys.find(b"no such key"),
     "a job": lambda store: store.jobs.get("default", UUID(int=1)),
@@ -261,7 +262,7 @@ READS: Mapping[str, Callable[[Store], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 async def test_a_read_whose_answer_is_lost_is_made_again(
-    keeper: GatedServedStore, read: Callable[[Store], Awaitable[Any]]
+    keeper: GatedServedStore, read: Callable[[RemoteStore], Awaitable[Any]]
 ) -> None:
     """Its caller does not notice."""
     client = await keeper.client()
