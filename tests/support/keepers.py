@@ -67,13 +67,13 @@ class ServedStore:
     """As an owner publishes it; a test may change it."""
     clients: list[RemoteStore] = field(default_factory=list)
 
-    async def client(self, *, key: str = KEY, patience_seconds: float = 10.0) -> RemoteStore:
+    async def client(self, *, key: str = KEY, patience_seconds: float = 10.0, clock: Clock = CLOCK) -> RemoteStore:
         """One more client, open."""
 
         async def find() -> str:
             return self.endpoint
 
-        made = RemoteStore(find, key=lambda: key, shard=SHARD, clock=CLOCK, patience_seconds=patience_seconds)
+        made = RemoteStore(find, key=lambda: key, shard=SHARD, clock=clock, patience_seconds=patience_seconds)
         self.clients.append(made)
         await made.open()
         return made
