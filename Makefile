@@ -90,8 +90,8 @@ test-kubernetes: setup  ## tasks in pods, on a control plane that Go builds once
 	$(BIN)/python -m tests.services.kubernetes_programs
 	$(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/conformance/test_cluster_pods.py tests/integration/test_cluster_*.py tests/deploy/test_cluster_*.py)
 
-test-cassandra: setup  ## every promise of the store's port on a real Cassandra node, through a keeper (5 minutes)
-	TICKWISE_TEST_WHOLE_CASSANDRA=1 $(PYTEST) tests/conformance/test_cassandra_store.py tests/integration/processes/test_keepers.py
+test-cassandra: setup  ## every promise of the store's port on a real Cassandra node, through one keeper and over four shards (12 minutes)
+	TICKWISE_TEST_WHOLE_CASSANDRA=1 $(PYTEST) tests/conformance/test_cassandra_store.py tests/conformance/test_sharded_cassandra.py tests/integration/processes/test_keepers.py
 
 test-s3: setup  ## the tests of outputs in a bucket, on versitygw, which Go builds once in minutes (TESTS=path for a part)
 	TICKWISE_TEST_S3=versitygw $(PYTEST) $(if $(filter-out tests,$(TESTS)),$(TESTS),tests/integration/storage tests/integration/storage/whole_server.py tests/conformance/test_blobs.py)

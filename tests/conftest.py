@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import anyio._backends._asyncio  # noqa: F401  # pytest parses it at its import, and Python 3.11 may fail where a collection comes between
 import hypothesis
 import pytest
 import pytest_asyncio

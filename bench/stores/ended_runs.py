@@ -26,12 +26,13 @@ from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.domain.lifecycle import RunState
-from tickwise.ports.store import ClaimRequest, RunQuery
+from tickwise.ports.store import ClaimRequest, JobQuery, RunQuery
 from tickwise.testing import factories
 from tickwise.testing.factories import Factory
 
 AT_ONCE = 100
 READS = 300
+LISTS = 20
 
 
 def memory_mb() -> float:
@@ -46,10 +47,10 @@ def store_in(folder: Path, in_memory: int) -> KeeperStore:
     return KeeperStore(FileLog(folder), SystemClock(), make_ended=make_ended)
 
 
-async def micros(read: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-    """The median and the longest of some calls."""
+async def micros(read: Callable[[], Awaitable[Any]], number: int = READS) -> tuple[float, float]:
+    """The median and the longest of so many calls."""
     times = []
-    for _ in range(READS):
+    for _ in range(number):
         begun = time.perf_counter()
         await read()
         times.append((time.perf_counter() - begun) * 1e6)
@@ -58,14 +59,18 @@ async def micros(read: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
 
 
 async def reads(store: KeeperStore, ended: list[UUID], jobs: list[UUID]) -> str:
-    """Reads by id and by job."""
+    """Reads of runs by id and by job, of jobs by id, and lists of both."""
     pick = random.Random(1)  # a sample
     by_id = await micros(lambda: store.runs.get("default", pick.choice(ended)))
     by_job = await micros(
         lambda: store.searches.runs(RunQuery(namespace="default", job_id=pick.choice(jobs), limit=50))
     )
     page = await micros(lambda: store.searches.runs(RunQuery(namespace="default", limit=50, before=pick.choice(ended))))
-    return " | ".join(f"{median:,.0f} / {longest:,.0f}" for median, longest in (by_id, by_job, page))
+    job = await micros(lambda: store.jobs.get("default", pick.choice(jobs)))
+    listed = await micros(
+        lambda: store.searches.jobs(JobQuery(namespace="default", limit=50, before=pick.choice(jobs))), LISTS
+    )
+    return " | ".join(f"{median:,.0f} / {longest:,.0f}" for median, longest in (by_id, by_job, page, job, listed))
 
 
 async def hand_in(store: KeeperStore, make: Factory, jobs: list[UUID] | None, number: int) -> tuple[UUID, UUID]:
@@ -106,7 +111,9 @@ async def main(runs: int, in_memory: int, jobs: int, folder: Path) -> None:
     executor = await store.executors.join(factories.executor("one", lease_seconds=1e6))
     request = ClaimRequest(executor=executor, queues=("default",), labels=(), limit=AT_ONCE, ahead_seconds=0.0)
     kept: list[UUID] = []
-    sys.stdout.write("runs | MB in memory | CPU µs a run | µs by id | µs, 50 of a job | µs, 50 of all\n")
+    sys.stdout.write(
+        "runs | MB | CPU µs a run | µs by id | µs, 50 of a job | µs, 50 of all | µs, a job | µs, 50 jobs\n"
+    )
     cpu, number = time.process_time(), 0
     while number < runs:
         now = await store.now()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
+from tests.services.server import free_port
 from tests.support.databases import server
 from tests.support.local_up import environment
 from tests.support.waiting import eventually
@@ -43,9 +43,7 @@ class RunningApi:
 async def running_api(log: Path) -> AsyncIterator[RunningApi]:
     """One that is ready; it is stopped at the end. What it says is in `log`."""
     async with server() as database:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        port = free_port()
         api = RunningApi(f"http://127.0.0.1:{port}", KEY)
         env = environment(TICKWISE_BOOTSTRAP_KEY=KEY, TICKWISE_DATABASE_URL=database)
         subprocess.run([sys.executable, "-m", "tickwise", "db", "upgrade"], env=env, check=True, capture_output=True)

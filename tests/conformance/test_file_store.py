@@ -2,7 +2,7 @@
 
 Each test of the contract runs with the oracle of `tests/support/effects.py`: after each call the state that the log
 gives is the live one, with a checkpoint in between, and at its end the state that the files on disk give. No ended run
-is in memory: each is moved to the file of ended runs as it ends, and three of them are a block.
+and no job at rest is in memory: each is moved to a file as it ends, and three runs are a block.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tests.support.effects import WatchedStore
 from tests.support.walks import WALKS_SECONDS, walked_seeds
 from tickwise.adapters.store.keeper.block_places import BlockPlaces
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
+from tickwise.adapters.store.memory.ended.job_table import may_rest
 from tickwise.domain.model import DEFAULT_NAMESPACE
 from tickwise.domain.notices.rules import Notice
 from tickwise.ports.store import Check, Store
@@ -41,6 +42,8 @@ class Backend(plain.Backend):
         await store.open()
         yield store
         assert not store.memory.state.ended.in_memory
+        if store.watched:
+            assert [] == [job for job in store.memory.state.jobs.awake if may_rest(job) and not job.runs]
         await store.check_log()
         await store.close()
 

@@ -210,6 +210,33 @@ async def test_an_append_that_is_cancelled_leaves_a_doubt(link: CassandraLink) -
     assert [b"one"] == bodies(await read_all(log))
 
 
+async def test_a_late_renewal_of_an_earlier_tenure_loses_no_later_one(link: CassandraLink) -> None:
+    """An append in doubt ends a tenure while its lease is renewed. The refusal of that renewal is none of the tenure
+    that the same process has begun since."""
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def held_back(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        begun.set()
+        await may_go_on.wait()
+        found: Rows = await ask(*asked)
+        return found
+
+    log = meddled_log(Meddled(link, "shard_renew", held_back, 1), next_shard())
+    await own(log)
+    renewing = asyncio.ensure_future(log.renew())
+    await begun.wait()
+    appending = asyncio.ensure_future(log.append(b"one"))
+    await VirtualClock().settle()
+    appending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await appending
+    await own(log)
+    may_go_on.set()
+    with pytest.raises(StoreUnavailable, match="earlier tenure"):
+        await renewing
+    assert 1 == await log.append(b"two")
+
+
 async def test_a_body_without_its_head_is_ignored(link: CassandraLink) -> None:
     """An owner died between the two; the next one writes the position anew, and its entry counts."""
     dead, shard = Meddled(link, "shard_append", unsent, 0), next_shard()

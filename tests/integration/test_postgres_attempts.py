@@ -13,6 +13,8 @@ from tests.support.databases import sessions_waiting
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.postgres import PostgresStore, upgrade
+from tickwise.adapters.store.postgres.queue import claim_cursor
+from tickwise.adapters.store.postgres.statements import statement
 from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
@@ -118,6 +120,36 @@ async def test_a_claim_of_lanes_that_cannot_be_looked_up_is_handed_over_all_the_
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     assert 2 == len(await other.attempts.claim(request))
     await other.close()
+
+
+async def test_a_run_that_is_added_while_a_claim_is_under_way_is_in_the_next_one(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the answer of the claim comes: it says nothing of what was added after its begin. No sweep is needed
+    to find the run."""
+    monkeypatch.setattr(claim_cursor, "SWEEP_SECONDS", 3_600.0)
+    make = Factory(await store.now(), seed="late")
+    number, _ = await claimed_of(store, make.job())  # by which the store's clock is heard
+    request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=0.0)
+    fetch = asyncpg.Connection.fetch
+    added: list[NewJob] = []
+
+    async def late(self: asyncpg.Connection, query: str, *args: object) -> list[asyncpg.Record]:
+        rows: list[asyncpg.Record] = await fetch(self, query, *args)
+        if query == statement("claim") and not added:
+            begun = await store.now()
+            added.append(Factory(begun, seed="added").job())
+            await store.jobs.add(added)
+
+            async def lag_is_over() -> bool:
+                return await store.now() > begun + 3 * claim_cursor.LAG_SECONDS
+
+            await eventually(lag_is_over)
+        return rows
+
+    monkeypatch.setattr(asyncpg.Connection, "fetch", late)
+    assert [] == await store.attempts.claim(request)
+    assert [job.job_id for job in added] == [claimed.job_id for claimed in await store.attempts.claim(request)]
 
 
 async def test_an_edit_waits_for_the_run_that_a_scheduler_is_just_making(

@@ -168,7 +168,7 @@ async def test_a_trace_leads_from_the_request_to_the_task(place: Place) -> None:
 
 async def test_a_scheduler_is_in_the_trace_of_a_job_that_waits_for_its_time(place: Place) -> None:
     """It makes the run from the request's job, and the attempt follows."""
-    soon = (datetime.now(UTC) + timedelta(seconds=4.0)).isoformat()  # beyond the horizon
+    soon = (datetime.now(UTC) + timedelta(seconds=8.0)).isoformat()  # beyond the horizon, although the request be slow
     task = {"kind": "shell", "command": "true"}
     run, _ = await place.submit(task, sent(105), schedule_type="FUTURE", schedule_time=soon)
     spans = await place.spans(sent(105)[3:35], "submit", "fire", "attempt", "record")

@@ -171,6 +171,8 @@ MEANINGS = {
     "its running tasks, reports nothing of them, and joins again under a new number.",
     "ended_runs_not_moved": "A store over a log could not move ended runs to its file, since the disk is full or the "
     "folder cannot be written: see `detail`. They stay in memory, and it is tried again after some more.",
+    "jobs_not_moved": "A store over a log could not move jobs that are over to a file, since the disk is full or the "
+    "folder cannot be written: see `detail`. They stay in memory, and it is tried again after some more.",
     "environment_built": "An executor built the environment of a script.",
     "environment_failed": "The environment of a script could not be built; `detail` has the cause. Its run fails, and "
     "is retried if that can help.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.order import begun_elsewhere
+from tests.style import tree
+from tests.support.order import FOLDERS, begun_elsewhere
 
 WORKERS = 4
 
@@ -20,3 +21,9 @@ def test_each_worker_reads_all_files_and_begins_at_another_one(tmp_path: Path) -
     assert [*wanted, "c/test_one.py", "long.py::test_it"] == found[0]
     assert [sorted(found[0])] * WORKERS == [sorted(each) for each in found]
     assert WORKERS == len({each[0] for each in found})
+
+
+def test_each_folder_but_those_of_units_has_a_place() -> None:
+    """One that has none comes after the units: a file of minutes in it would be the last, alone on one process."""
+    files = [Path(place) for place in tree.python_files("tests") if not place.startswith("tests/unit/")]
+    assert set(FOLDERS) == {file.parent.name for file in files if file.name.startswith("test_")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.ports.clock import Clock
 from tickwise.ports.store.wrapping import Call, WrappedStore
@@ -43,8 +45,8 @@ def described(state: State) -> dict[str, Any]:
             content = getattr(content, name)
         codec = CODECS.get(table.value)
         rows = [(key, value if codec is None else codec.whole(value)) for key, value in content.items()]
-        if isinstance(content, EndedRuns):
-            rows.sort()  # where they are kept says nothing of their order
+        if isinstance(content, EndedRuns | JobTable):
+            rows.sort(key=itemgetter(0))  # where they are kept says nothing of their order
         found[table.path] = rows
     found |= {each.name: each.get(state) for each in VALUES}
     return found | _indexes(state)
@@ -52,7 +54,12 @@ def described(state: State) -> dict[str, Any]:
 
 def _indexes(state: State) -> dict[str, Any]:
     return {
-        "job_keys": {key: job.job_id for key, job in state.job_keys.items()},
+        "job_keys": {
+            (job.namespace, job.key): found.job_id
+            for job in state.jobs.values()
+            if job.key is not None and (found := state.jobs.by_key(job.namespace, job.key)) is not None
+        },
+        "keys without a job": [key for key, job in state.jobs.keyed.items() if state.jobs.get(job.job_id) is not job],
         "one_time": [(at, place, timer.job.job_id) for at, place, timer in state.one_time.waiting()],
         "decided": [(at, place, timer.job.job_id) for at, place, timer in state.decided.waiting()],
         "lanes": {
@@ -169,9 +176,9 @@ class WatchedLog(FileLog):
         return position
 
 
-async def contents_of(log: EffectLog, tenure: Tenure) -> Contents:
-    """The state that checkpoint and entries of a log give."""
-    contents, is_first = Contents(), True
+async def contents_of(log: EffectLog, tenure: Tenure, ended: EndedRuns | None = None) -> Contents:
+    """The state that checkpoint and entries of a log give. `ended`: takes the ended runs, as where a store opens."""
+    contents, is_first = Contents(ended), True
     if tenure.checkpoint:
         async for part in log.checkpoint(tenure.checkpoint):
             for named in contents.read_part(part, is_first=is_first):
@@ -228,6 +235,9 @@ class WatchedStore(KeeperStore):
             names = [each.stem.split("-")[1] for each in self.folder.glob("checkpoint-*.tw")]
             tenure = Tenure(0, max(map(int, names), default=0), self.position)
             self._compare(await contents_of(self.log, tenure))
+            opened = await contents_of(self.log, tenure, self._make_ended())
+            self._compare(opened)
+            opened.close()
             await self._compare_rows(tenure)
 
     async def _compare_rows(self, tenure: Tenure) -> None:

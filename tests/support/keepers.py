@@ -67,13 +67,13 @@ class ServedStore:
     """As an owner publishes it; a test may change it."""
     clients: list[RemoteStore] = field(default_factory=list)
 
-    async def client(self, *, key: str = KEY, patience_seconds: float = 10.0) -> RemoteStore:
+    async def client(self, *, key: str = KEY, patience_seconds: float = 10.0, clock: Clock = CLOCK) -> RemoteStore:
         """One more client, open."""
 
         async def find() -> str:
             return self.endpoint
 
-        made = RemoteStore(find, key=lambda: key, shard=SHARD, clock=CLOCK, patience_seconds=patience_seconds)
+        made = RemoteStore(find, key=lambda: key, shard=SHARD, clock=clock, patience_seconds=patience_seconds)
         self.clients.append(made)
         await made.open()
         return made
@@ -129,11 +129,15 @@ class OpenShards:
 
     async def router(self) -> ShardedStore:
         """One more router, open; with a server it has connections of its own."""
-        parts: list[Any] = [*self.stores] if self.server is None else self._clients()
-        made = ShardedStore(parts, parts[0].shard_map, clock=self.clock)
+        made = self.unopened()
         self.routers.append(made)
         await made.open()
         return made
+
+    def unopened(self) -> ShardedStore:
+        """One more router, for somebody who opens and closes it."""
+        parts: list[Any] = [*self.stores] if self.server is None else self._clients()
+        return ShardedStore(parts, parts[0].shard_map, clock=self.clock)
 
     async def serve(self, stack: contextlib.AsyncExitStack) -> None:
         """From now on routers ask them through the wire."""

@@ -1,6 +1,6 @@
 """In which order several processes of pytest take the files.
 
-    simulation, chaos, browser ── servers, processes ── contracts, attacks ── what is left, most tests first
+    simulation, chaos, browser ── servers, processes ── contracts, attacks ── units, most tests first
     files of minutes              of seconds                                  of milliseconds
 
 A file that takes a minute and is begun last leaves all other processes without work for that minute.
@@ -22,14 +22,18 @@ FOLDERS: Final = (
     "chaos",
     "simulation",
     "browser",
+    "deploy",
     "processes",
+    "storage",
     "integration",
     "conformance",
+    "isolation",
     "security",
     "reference",
     "style",
+    "mutants",
 )
-"""Those whose files take longest first; the others follow."""
+"""Those whose files take longest first; those of `unit` follow."""
 
 
 class _Place(NamedTuple):

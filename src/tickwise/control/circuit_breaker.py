@@ -1,11 +1,12 @@
 """The circuit breaker between a buffering API and the store: while the store is away, calls fail quickly, and the
 store's last answers count.
 
-    ask(call) ──┬─ the store answered a moment ago ──► call, for at most `ASK_SECONDS`
+    ask(read) ──┬─ the store answered a moment ago ──► the read, for at most `ASK_SECONDS`
                 └─ it did not ──────────────────────► StoreUnavailable at once; every `AWAY_SECONDS` one caller tries
 
-Invariants: no request waits longer than `ASK_SECONDS` for a store that is away. The memory is bounded by number and by
-bytes, and an answer counts for `STALE_SECONDS`.
+Invariants: the caller that tries waits for at most `ASK_SECONDS`, all others not at all. What is asked changes nothing,
+so a lost answer (`InDoubt`) is no doubt: the store is away. The memory is bounded by number and by bytes, and an answer
+counts for `STALE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from tickwise.domain.errors import StoreUnavailable
+from tickwise.domain.errors import InDoubt, StoreUnavailable
 from tickwise.ports.clock import Clock
 
 ASK_SECONDS: Final = 5.0
@@ -37,22 +38,46 @@ class StoreCircuitBreaker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._away_until = float("-inf")
+        self._is_away = False
+        """True from an unanswered call until one is answered."""
 
     async def ask(self, call: Callable[[], Awaitable[T]], *, probes: bool = True) -> T:
-        """The answer of the call. Raises `StoreUnavailable`, also if the call takes longer than `ASK_SECONDS`.
-        `probes`: a call that takes too long opens the circuit, because the store and not the call is slow."""
-        if self._clock.monotonic() < self._away_until:
+        """The answer of a call that changes nothing. Raises `StoreUnavailable`, also if the call takes longer than
+        `ASK_SECONDS`, or its answer was lost. `probes`: a call that takes too long opens the circuit, because the store
+        and not the call is slow."""
+        now = self._clock.monotonic()
+        if now < self._away_until:
             raise StoreUnavailable("the store did not answer a moment ago")
+        if self._is_away:
+            # The others do not wait while this caller tries.
+            self._away_until = now + ASK_SECONDS
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                return await call()
-        except StoreUnavailable:
-            self._away_until = self._clock.monotonic() + AWAY_SECONDS
-            raise
+                answer = await call()
+        except (StoreUnavailable, InDoubt) as away:
+            self._open()
+            if isinstance(away, StoreUnavailable):
+                raise
+            raise StoreUnavailable(f"the store did not answer: {away.detail}") from away
         except TimeoutError as late:
-            if probes:
-                self._away_until = self._clock.monotonic() + AWAY_SECONDS
+            if probes or self._is_away:
+                self._open()
             raise StoreUnavailable(f"the store did not answer within {ASK_SECONDS:.0f} s") from late
+        except asyncio.CancelledError:
+            if self._is_away:
+                self._away_until = self._clock.monotonic()  # the next one tries
+            raise
+        except Exception:
+            self._close()  # a refusal is an answer
+            raise
+        self._close()
+        return answer
+
+    def _open(self) -> None:
+        self._is_away, self._away_until = True, self._clock.monotonic() + AWAY_SECONDS
+
+    def _close(self) -> None:
+        self._is_away, self._away_until = False, float("-inf")
 
 
 class Recent(Generic[K, T]):

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
+from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.domain.errors import JobNotFound, Misconfigured, NotFound, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.domain.rules.confinement import Isolation
@@ -163,16 +165,17 @@ class NamespaceStates:
         self._closing: dict[str, tuple[float, bool]] = {}
         """Until when each answer counts, on the monotonic clock, and the answer."""
 
-    async def check_open(self, name: str) -> None:
+    async def check_open(self, name: str, breaker: StoreCircuitBreaker | None = None) -> None:
         """Raises `Conflict`, code `namespace_closing`, for a namespace that takes nothing new. While the store is away,
-        the last answer counts."""
+        the last answer counts. `breaker` bounds the wait for it."""
         if name == DEFAULT_NAMESPACE:
             return
         until, closing = self._closing.get(name, (0.0, False))
         now = self._clock.monotonic()
         if until <= now:
             with suppress(Unavailable):
-                row = await self._store.namespaces.get(name)
+                get = partial(self._store.namespaces.get, name)
+                row = await (get() if breaker is None else breaker.ask(get))
                 closing = row is not None and row.state is not NamespaceState.ACTIVE
                 if len(self._closing) >= NAMESPACES_MAX:
                     self._closing.clear()

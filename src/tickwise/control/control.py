@@ -135,7 +135,7 @@ class Control:
         self._begin_runs(context, check, submissions.declarations, membership)
         self._begin_notices(context)
         self._begin_observing(context, membership, settings)
-        self._begin_access(context, keys)
+        self._begin_access(context, keys, breaker)
         self.denials, self.audit, forms = Denials(context), AuditService(context), SecretForms(bootstrap_key)
         known = (
             context, keys, self.directory, registration, forms, self.denials, limits, browser_limits, sso, proxy,
@@ -158,8 +158,8 @@ class Control:
         self.schedules = ScheduleService(context)
         self.calendars, self.windows = CalendarService(rules), WindowService(rules)
 
-    def _begin_access(self, context: ControlContext, keys: Keys) -> None:
-        self.directory = NamespaceDirectory(context.store.namespaces, context.clock)
+    def _begin_access(self, context: ControlContext, keys: Keys, breaker: StoreCircuitBreaker | None) -> None:
+        self.directory = NamespaceDirectory(context.store.namespaces, context.clock, breaker)
         self.namespaces = NamespaceService(context, context.store.namespaces)
         self.keys, self.secrets = KeyService(context, keys, self.directory), SecretService(context)
         self.federations = FederationService(context, keys, self.directory)

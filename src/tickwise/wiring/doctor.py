@@ -22,7 +22,8 @@ from tickwise.config import Settings
 from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
-from tickwise.wiring.cassandra.keyspace import cassandra_findings
+from tickwise.observability.tasks import end_tasks
+from tickwise.wiring.cassandra.bounded_look import bounded_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
 from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
@@ -62,7 +63,8 @@ class Left(NamedTuple):
 def doctor(
     settings: Settings, running: Running | None = None, *, left: Left | None = None, database_given: bool = False
 ) -> list[DoctorFinding]:
-    """Look at settings, folders, port, blobs, database and executors, in that order.
+    """Look at settings, folders, port, blobs, database and executors, in that order; a database with an error
+    comes first.
 
     What runs says itself where its port and its database are, and what was killed left word of it (`left`);
     `database_given`: the settings name one to look at.
@@ -85,13 +87,24 @@ def database_of(settings: Settings, running: Running | None, *, given: bool) -> 
 
 
 async def _collect(settings: Settings, port: DoctorFinding, database_url: str | None) -> list[DoctorFinding]:
-    found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
-    found += [_folder(settings.data_dir), port, _encryption(settings)]
-    found += [finding async for finding in _blobs(settings)]
-    found += [_work_folders(settings), _tasks(settings), _isolation(settings)]
-    found.append(await container_finding(settings))
-    found += [finding async for finding in _database(settings, database_url)]
-    return found
+    # Begun first: the other looks take seconds on a busy machine, and a store that is away takes some, too.
+    looking = asyncio.create_task(_all(_database(settings, database_url)))
+    try:
+        await SystemClock().sleep(0.0)
+        found = [DoctorFinding("settings", "warning", text) for text in settings.warnings]
+        found += [_folder(settings.data_dir), port, _encryption(settings)]
+        found += [finding async for finding in _blobs(settings)]
+        found += [_work_folders(settings), _tasks(settings), _isolation(settings)]
+        found.append(await container_finding(settings))
+        store = await looking
+    finally:
+        await end_tasks([looking])
+    # Who asks in an outage reads the cause first.
+    return store + found if any(each.level == "error" for each in store) else found + store
+
+
+async def _all(findings: AsyncIterator[DoctorFinding]) -> list[DoctorFinding]:
+    return [finding async for finding in findings]
 
 
 def _folder(data_dir: Path) -> DoctorFinding:
@@ -257,7 +270,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")
         return
     if is_cassandra(database_url):
-        async for finding in cassandra_findings(database_url):
+        for finding in await bounded_findings(database_url):
             yield finding
         return
     from tickwise.adapters.store.postgres import schema_status

@@ -338,6 +338,7 @@ async def _recorder(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _keeper(settings: Settings, stop: asyncio.Event) -> None:
+    from tickwise.wiring.cassandra.circles import THRESHOLDS
     from tickwise.wiring.cassandra.keeping import keeping  # the driver: only a process that needs it
 
     startup_wait = StartupWait(stop)
@@ -349,7 +350,7 @@ async def _keeper(settings: Settings, stop: asyncio.Event) -> None:
         metrics = Metrics()
         keeper = await stack.enter_async_context(keeping(settings, startup_wait, metrics.keepers))
         health.keeps(keeper, metrics, SystemClock())
-        await _work(stop, health.url, health, "keeper")
+        await _work(stop, health.url, health, "keeper", thresholds=THRESHOLDS)
 
 
 async def _alone(
@@ -392,16 +393,21 @@ def _client_facts(
 
 
 async def _work(
-    stop: asyncio.Event, url: str | None, health: HealthPort, *roles: str, serves: Sequence[str] = ()
+    stop: asyncio.Event,
+    url: str | None,
+    health: HealthPort,
+    *roles: str,
+    serves: Sequence[str] = (),
+    thresholds: tuple[int, int, int] = GC_THRESHOLDS,
 ) -> None:
     """Report that the process is up, and let the roles work until the process is asked to end."""
     logger.info("up", url=url, health_url=health.url, roles=list(dict.fromkeys(roles)), serves=list(serves))
-    _settle_memory()
+    _settle_memory(thresholds)
     await stop.wait()
 
 
-def _settle_memory() -> None:
+def _settle_memory(thresholds: tuple[int, int, int]) -> None:
     """Freeze the objects of the start: collections need not scan them again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    gc.set_threshold(*thresholds)

@@ -73,18 +73,27 @@ def holdings(stack: Stack) -> list[tuple[int, str, int, str]]:
 
 
 async def even(stack: Stack, owners: int, what: str) -> list[tuple[int, str, int, str]]:
-    """Wait until so many keepers share all shards evenly."""
+    """Wait until so many keepers share all shards evenly. A failure has what was seen last, and the last lines of
+    keepers and node."""
+    seen: list[str] = []
 
     def shared() -> list[tuple[int, str, int, str]] | None:
         try:
             found = holdings(stack)
-        except AssertionError:  # Cassandra, or that container, is on its way
+        except AssertionError as failure:  # Cassandra, or that container, is on its way
+            seen[:] = [str(failure)[-500:]]
             return None
+        seen[:] = [repr(found)]
         shares = [sum(each[1] == address for each in found) for address in {each[1] for each in found}]
         is_even = len(shares) == owners and max(shares) - min(shares) <= 1
         return found if is_even and {"valid"} == {each[3] for each in found} else None
 
-    return await eventually(shared, within_seconds=120, what=what)
+    try:
+        return await eventually(shared, within_seconds=120, what=what)
+    except AssertionError as failure:
+        names = stack.compose("ps", "--all", "--quiet", "keeper", "cassandra").split()
+        logs = [stack.here("docker", "logs", "--tail", "15", name) for name in names]
+        raise AssertionError("\n".join([str(failure), *seen, *logs])) from failure
 
 
 async def shards(stack: Stack) -> str:
@@ -136,6 +145,8 @@ async def node_ends(stack: Stack) -> str:
         await asyncio.to_thread(stack.here, "docker", *nothing, images.image_of("redis"), "3600")
         await asyncio.to_thread(stack.here, "sleep", f"{NODE_AWAY_SECONDS:.0f}")
         await asyncio.to_thread(stack.here, "docker", "start", node)
+        # Its own start takes a minute or more on a busy machine, and is not what is judged.
+        await eventually(partial(_is_healthy, stack, node), within_seconds=START_SECONDS, what="the node answers again")
         found = await even(stack, 2, "the keepers have their shards again")
         await eventually(
             lambda: stack.ask(f"{GATEWAY}/healthz")["status"] == "ok", within_seconds=60, what="the API is well again"
@@ -172,6 +183,10 @@ def _known(stack: Stack) -> dict[str, list[str]]:
     for each in runs:
         found.setdefault(each["job_id"], []).append(each["status"])
     return found
+
+
+def _is_healthy(stack: Stack, container: str) -> bool:
+    return "healthy" == stack.here("docker", "inspect", "--format", "{{.State.Health.Status}}", container).strip()
 
 
 def _address(stack: Stack, container: str) -> str:

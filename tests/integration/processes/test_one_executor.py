@@ -85,12 +85,12 @@ async def test_what_a_killed_executor_held_starts_elsewhere(
     """It held all of them for later, and began none. Once its lease is over each starts on another, once and not
     early; as the second attempt, because nobody knows that the first did not begin."""
     first = await here.executor("held", **FUNCTIONS, **DOOMED)
-    due = (datetime.now(UTC) + timedelta(seconds=15)).isoformat()
+    due = (datetime.now(UTC) + timedelta(seconds=25)).isoformat()
     body = {"name": "a", "schedule_type": "FUTURE", "schedule_time": due, "queue": "held"}
     witness = tmp_path / "witness"
     task = {"task": {"kind": "function", "name": "tests.witness"}, "payload": {"witness": str(witness)}}
     jobs = await submit_many(here, [{**body, **task}] * 200)
-    dead = await eventually(lambda: session.fetchval(HELD, jobs, len(jobs)), within_seconds=12, what="all are held")
+    dead = await eventually(lambda: session.fetchval(HELD, jobs, len(jobs)), within_seconds=22, what="all are held")
     first.kill()
     await here.executor("held", **FUNCTIONS)
 

@@ -152,6 +152,18 @@ async def test_a_list_of_all_namespaces_says_what_it_is_without(installation: In
     assert missing == {3}
 
 
+async def test_a_list_without_any_shard_names_the_shards_and_a_cause(installation: Installation) -> None:
+    """Behind a shard is a database or a keeper, so the error repeats what its store says and names neither itself."""
+    for part in installation.parts:
+        part.is_away = True
+    with pytest.raises(ShardUnavailable) as away:
+        await installation.router.upkeep.stats()
+    assert "none of the shards 1, 2, 3 answers; shard 1: the database could not be reached: nothing was written" == (
+        away.value.detail
+    )
+    assert away.value.shards == {1, 2, 3}
+
+
 async def test_a_decision_about_all_is_not_made_without_one(installation: Installation) -> None:
     """Scripts that no task names are deleted: a database that is away may name them."""
     installation.parts[1].is_away = True

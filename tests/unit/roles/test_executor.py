@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,28 @@ async def test_a_claimed_run_is_held_until_it_is_due(rig: Rig) -> None:
     await rig.tick(after_seconds=0.6)
     assert job.run_id is not None
     assert due <= rig.runner.launched_at[job.run_id]
+
+
+async def test_a_store_that_answers_late_is_asked_for_more_at_once() -> None:
+    """Two claims are under way at most, so what one takes grows with the time of the answer before; a store that is
+    quick again is asked for few."""
+    rig, limits, seconds = Rig(claim_batch=5, slots=1_000), list[int](), [0.2]
+    claim = rig.store.attempts.claim
+
+    async def late(request: ClaimRequest) -> Any:
+        limits.append(request.limit)
+        await rig.clock.sleep(seconds[0])
+        return await claim(request)
+
+    rig.flaky.attempts.claim = late
+    await drive(rig.clock, rig.executor.prepare())
+    for _ in range(100):
+        await rig.submit()
+    await rig.tick()
+    seconds[0] = 0.0
+    for _ in range(3):
+        await rig.tick()
+    assert ([5, 20, 5, 5], 35) == (limits, len(rig.runner.launched))
 
 
 async def test_what_is_held_is_not_started_once_our_lease_may_have_run_out(rig: Rig) -> None:

@@ -116,7 +116,7 @@ class BufferedIngest:
         Raises `Refused` kinds, `Busy`, `BrokerUnavailable`, and `StoreUnavailable` if the store must be asked and is
         away.
         """
-        await self._context.namespaces.check_open(who.namespace)
+        await self._context.namespaces.check_open(who.namespace, self._breaker)
         name = None
         if once is not None:
             name = self._name_of(who, once)
@@ -142,7 +142,7 @@ class BufferedIngest:
     ) -> Sequence[PendingRequest | Refused] | None:
         """Take each job of a batch in. None: one of them is too large. Raises as `accept` if none was taken in,
         or if this is unknown."""
-        await self._context.namespaces.check_open(who.namespace)
+        await self._context.namespaces.check_open(who.namespace, self._breaker)
         name = None if once is None else self._name_of(who, once)
         if name is not None and once is not None:
             await self._is_repeat(who, name, once)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Final
 
+from tickwise.control.circuit_breaker import StoreCircuitBreaker
 from tickwise.domain.callers import Caller
-from tickwise.domain.errors import NotFound, StoreUnavailable, Unavailable
+from tickwise.domain.errors import InDoubt, NotFound, StoreUnavailable, Unavailable
 from tickwise.domain.model import DEFAULT_NAMESPACE, Principal
 from tickwise.ports.clock import Clock
 from tickwise.ports.identity import NamespaceStore
@@ -26,8 +28,10 @@ REMEMBERED_MAX: Final = 10_000
 class NamespaceDirectory:
     """Knows which namespaces there are, a few seconds old at most."""
 
-    def __init__(self, namespaces: NamespaceStore, clock: Clock) -> None:
+    def __init__(self, namespaces: NamespaceStore, clock: Clock, breaker: StoreCircuitBreaker | None = None) -> None:
+        """`breaker` bounds the wait for a store that is away; None: each look-up waits for the store."""
         self._namespaces = namespaces
+        self._breaker = breaker
         self._monotonic = clock.monotonic
         self._known: dict[str, float] = {}
         """Until when each counts as known, on the monotonic clock."""
@@ -77,8 +81,9 @@ class NamespaceDirectory:
         if until is not None:
             self._known[name] = now + KNOWN_SECONDS  # one looks, the others go on by what is known
         try:
-            found = await self._namespaces.get(name)
-        except StoreUnavailable:
+            get = partial(self._namespaces.get, name)
+            found = await (get() if self._breaker is None else self._breaker.ask(get))
+        except (StoreUnavailable, InDoubt):
             if until is None:
                 raise
             return  # what it last said counts while the store is away

@@ -32,6 +32,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.tasks import end_tasks
+from tickwise.wiring.cassandra.circles import freeze_loop
 from tickwise.wiring.cassandra.keyspace import keyspace_of
 from tickwise.wiring.startup_wait import StartupWait
 
@@ -69,7 +70,8 @@ async def keeping(
         balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
         task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        measuring = [asyncio.create_task(shards.measure_loop()), asyncio.create_task(metrics.watch_loop(clock))]
+        loops = shards.measure_loop(), metrics.watch_loop(clock), freeze_loop(clock)
+        measuring = [asyncio.create_task(each) for each in loops]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
             yield balancer

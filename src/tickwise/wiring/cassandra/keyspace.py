@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DOCTOR_SECONDS: Final = 3.0
 """For how long `doctor` and `shards` wait for a keeper."""
+KEEPER_SECONDS: Final = 5.0
+"""The longest time in which `doctor` connects to a keeper and has its answer."""
 
 
 def refuse_cassandra(database_url: str | None) -> None:
@@ -152,12 +154,16 @@ async def _owner_findings(address: CassandraAddress) -> list[DoctorFinding]:
 async def _owner_finding(store: CassandraStore, holding: ShardHolding) -> DoctorFinding:
     """`holding`: who has the shard, as Cassandra says."""
     advice = "start `tickwise keeper`, two of them for a takeover within seconds"
+    last = f"; the lease of {holding.address}, epoch {holding.epoch}, {holding.told}" if holding.address else ""
     try:
-        await store.open()
-        await store.now()
+        async with asyncio.timeout(KEEPER_SECONDS):
+            await store.open()
+            await store.now()
     except TickwiseError as failure:
-        last = f"; the lease of {holding.address}, epoch {holding.epoch}, {holding.told}" if holding.address else ""
         return DoctorFinding("keepers", "error", f"shard {store.shard}: {failure.detail}{last}", advice)
+    except TimeoutError:
+        text = f"shard {store.shard}: its keeper did not answer within {KEEPER_SECONDS:.0f} s{last}"
+        return DoctorFinding("keepers", "error", text, advice)
     else:
         # It may have got another owner since the row was read.
         epoch = f", epoch {holding.epoch}" if store.served_at == holding.address else ""

@@ -79,7 +79,12 @@ def examine_file_store(url: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding("store", "error", f"the file store cannot be read: {failure}", "run it as the user of `up`")
         return
     size = f"{found.bytes / (1 << 20):.1f} MB in {found.files} files, entries up to {found.last}"
-    yield DoctorFinding("store", "ok", f"a log in {folder}: {size}, all whole; {LIMITS}")
+    if found.passed_over:
+        places = ", ".join(f"{path} at byte {place}" for path, place in found.passed_over)
+        said = f"{places} is damaged, and nothing is lost: a checkpoint has these entries; {size}"
+        yield DoctorFinding("store", "warning", said, "look at the disk: what is damaged goes with a later checkpoint")
+    else:
+        yield DoctorFinding("store", "ok", f"a log in {folder}: {size}, all whole; {LIMITS}")
     free = shutil.disk_usage(folder).free
     if free < SPACE_BYTES:
         said = f"{free / (1 << 20):.0f} MB free for the log in {folder}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.waiting import eventually
 from tickwise.adapters.store.keeper import file_log
-from tickwise.adapters.store.keeper.file_frames import LogDamaged
+from tickwise.adapters.store.keeper.file_frames import LogDamaged, framed
 from tickwise.adapters.store.keeper.file_log import FileLog, examine
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
 from tickwise.domain.errors import StoreUnavailable
@@ -258,3 +259,110 @@ async def test_what_a_checkpoint_has_is_dropped(tmp_path: Path, monkeypatch: pyt
     assert (9, 10) == (tenure.checkpoint, tenure.last)
     assert [10] == [entry.position async for entry in log.entries(9)]
     assert 2 >= len(list(tmp_path.glob("log-*.tw"))) - 1
+
+
+async def with_checkpoint(folder: Path, position: int, *bodies: bytes) -> Path:
+    """A log with these entries and a checkpoint; its segment, which has all of them."""
+    log = FileLog(folder)
+    await log.acquire("writer", "")
+    for body in bodies:
+        await log.append(body)
+    await log.keep_checkpoint(position, of(b"state"))
+    await log.release()
+    return segment(folder)
+
+
+def flip(path: Path, place: int) -> bytes:
+    """Damage one byte; the content."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("place", [28, 32, 36, 43, 44, 47, 60])
+async def test_damage_before_a_whole_checkpoint_is_passed_over(tmp_path: Path, place: int) -> None:
+    """To any part of an entry that nobody needs. What is behind it is read, more is written, and the look tells it."""
+    path = await with_checkpoint(tmp_path, 2, b"one", b"two", b"three", b"four")
+    flip(path, place)
+    assert ([(path, 28 if place < 47 else 47)], 4) == (examine(tmp_path).passed_over, examine(tmp_path).last)
+    assert [(3, b"three"), (4, b"four")] == await read(tmp_path)
+    await written(tmp_path, b"five")
+    assert [(3, b"three"), (4, b"four"), (5, b"five")] == await read(tmp_path)
+
+
+async def test_damage_before_a_checkpoint_of_the_last_entry_is_passed_over(tmp_path: Path) -> None:
+    """Nothing of the file is needed then, and the next entry follows the checkpoint."""
+    flip(await with_checkpoint(tmp_path, 3, b"one", b"two", b"three"), 50)
+    assert [] == await read(tmp_path)
+    await written(tmp_path, b"four")
+    assert [(4, b"four")] == await read(tmp_path)
+
+
+async def test_a_segment_that_a_checkpoint_has_is_not_read(tmp_path: Path) -> None:
+    """Not even its head must be whole."""
+    await written(tmp_path, b"one", b"two")
+    path = segment(tmp_path)
+    await with_checkpoint(tmp_path, 2, b"three")
+    flip(path, 3)
+    assert [(3, b"three")] == await read(tmp_path)
+
+
+async def test_a_torn_end_behind_damage_that_is_passed_over_is_cut(tmp_path: Path) -> None:
+    """The entry that was being written was acknowledged to nobody."""
+    path = await with_checkpoint(tmp_path, 2, b"one", b"two", b"three")
+    flip(path, 30)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert [] == await read(tmp_path)
+    await written(tmp_path, b"again")
+    assert [(3, b"again")] == await read(tmp_path)
+
+
+async def test_what_looks_like_an_entry_in_a_body_is_none(tmp_path: Path) -> None:
+    """A job may hold any bytes: those of a forged entry in one that is damaged do not take the place of the entry."""
+    path = await with_checkpoint(tmp_path, 2, b"one", framed(3, b"forged"), b"three")
+    flip(path, 30)
+    assert [(3, b"three")] == await read(tmp_path)
+
+
+async def test_damage_behind_a_checkpoint_names_the_commands_that_go_on_without(tmp_path: Path) -> None:
+    """They do what the sentence says: all before the damage is there, and the entries that it names are gone."""
+    path = await with_checkpoint(tmp_path, 1, b"one", b"two", b"three", b"four")
+    await written(tmp_path, b"five")
+    flip(path, 67)
+    with pytest.raises(LogDamaged) as told:
+        await read(tmp_path)
+    assert "it goes on as of entry 2, and entries 3 to 5 are lost" in str(told.value)
+    command = str(told.value).split("`")[1]
+    assert command.startswith(f"truncate --size=66 {path} && rm {tmp_path}/log-")
+    ran = await asyncio.create_subprocess_shell(command)
+    assert 0 == await ran.wait()
+    assert [(2, b"two")] == await read(tmp_path)
+    await written(tmp_path, b"other")
+    assert [(2, b"two"), (3, b"other")] == await read(tmp_path)
+
+
+async def test_without_its_checkpoint_a_log_is_refused(tmp_path: Path) -> None:
+    """It would begin without the entries that the checkpoint had."""
+    log = FileLog(tmp_path)
+    await log.acquire("writer", "")
+    await log.append(b"one")
+    await log.release()
+    await log.acquire("writer", "")
+    await log.append(b"two")
+    await log.keep_checkpoint(1, of(b"state"))
+    await log.drop(2)
+    await log.release()
+    next(tmp_path.glob("checkpoint-*.tw")).unlink()
+    with pytest.raises(LogDamaged, match="entries 1 to 1 are not there, nor a checkpoint that has them"):
+        await read(tmp_path)
+
+
+async def test_a_foreign_file_is_named(tmp_path: Path) -> None:
+    """One with the name of a file of the log; any other is left alone."""
+    await written(tmp_path, b"one")
+    (tmp_path / "notes.txt").write_text("of a person")
+    assert [(1, b"one")] == await read(tmp_path)
+    (tmp_path / "log-copy.tw").write_text("of a person")
+    with pytest.raises(LogDamaged, match=r"log-copy\.tw is no file of the log: move it away"):
+        await read(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper import rebuild
 from tickwise.adapters.store.keeper.file_log import FileLog
-from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost
+from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
 from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
@@ -217,6 +217,127 @@ async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Pat
     log.cannot = None
     await clock.advance(1.0)
     assert [True] == [store.answers]
+    await store.close()
+
+
+class SlowlyAcquiredLog(LeasedLog):
+    """A log that takes half a minute to acquire, and is nobody's meanwhile."""
+
+    def __init__(self, folder: Path, clock: VirtualClock) -> None:
+        super().__init__(folder)
+        self._clock = clock
+        self.acquisitions = 0
+        self.is_acquiring = False
+
+    async def acquire(self, owner: str, endpoint: str) -> Tenure:
+        self.acquisitions += 1
+        if self.acquisitions > 1:
+            self.is_acquiring = True
+            await self._clock.sleep(30.0)
+            self.is_acquiring = False
+        return await super().acquire(owner, endpoint)
+
+    async def renew(self) -> float:
+        if self.is_acquiring:
+            raise OwnershipLost("this process acquires the log anew")
+        return await super().renew()
+
+
+async def test_a_renewal_while_the_log_is_acquired_anew_gives_no_shard_up(tmp_path: Path, clock: VirtualClock) -> None:
+    """After an append in doubt the keeper has no tenure for a moment. It keeps the shard, and answers again."""
+    log, lost = SlowlyAcquiredLog(tmp_path, clock), list[str]()
+    store = KeeperStore(log, clock, lost=lost.append)
+    await store.open()
+    log.fails = StoreUnavailable("no node answers")
+    with pytest.raises(InDoubt):
+        await store.jobs.add([Factory(clock.now(), seed="doubt").job()])
+    log.fails = None
+
+    async def is_back() -> bool:
+        await clock.advance(1.0)
+        return store.answers
+
+    await eventually(is_back)
+    assert ([], 2) == (lost, log.acquisitions)
+    await store.close()
+
+
+class FaultyLog(LeasedLog):
+    """A log with a fault of the program in one of its methods."""
+
+    faulty = ""
+    is_released = False
+
+    async def append(self, body: bytes) -> int:
+        if self.faulty == "append":
+            raise KeyError("a fault of ours")
+        return await super().append(body)
+
+    async def renew(self) -> float:
+        if self.faulty == "renew":
+            raise KeyError("a fault of ours")
+        return await super().renew()
+
+    async def release(self) -> None:
+        self.is_released = True
+        await super().release()
+
+
+@pytest.mark.parametrize("faulty", ["append", "renew"])
+async def test_a_fault_of_the_program_gives_the_shard_up(tmp_path: Path, clock: VirtualClock, faulty: str) -> None:
+    """Else its lease would go on, or end unnoticed, and calls would wait for an answer that nobody gives."""
+    log, lost = FaultyLog(tmp_path), list[str]()
+    store = KeeperStore(log, clock, lost=lost.append)
+    await store.open()
+    make = Factory(await store.now(), seed="fault")
+    log.faulty = faulty
+    if faulty == "append":
+        with pytest.raises(InDoubt, match="fault of this keeper"):
+            await store.jobs.add([make.job()])
+    await clock.advance(5.0)
+    with pytest.raises(StoreUnavailable, match="fault of this keeper"):
+        await store.jobs.add([make.job()])
+    assert ["a fault of this keeper: KeyError: 'a fault of ours'"] == lost
+    await store.close()
+    assert log.is_released
+
+
+async def test_effects_that_no_entry_can_hold_give_the_shard_up(tmp_path: Path, clock: VirtualClock) -> None:
+    """Else the job would be in memory and in no log: answered for now, and gone after the next start."""
+    lost = list[str]()
+    store = KeeperStore(FileLog(tmp_path), clock, lost=lost.append)
+    await store.open()
+    make = Factory(await store.now(), seed="too large")
+    too_large: Any = 1 << 64
+    with pytest.raises(OverflowError):
+        await store.jobs.add([make.job(labels={"size": too_large})])
+    with pytest.raises(StoreUnavailable, match="fault of this keeper"):
+        await store.jobs.add([make.job()])
+    assert 1 == len(lost)
+    await store.close()
+
+
+class FaultyCheckpointLog(GatedLog):
+    """A log with a fault of the program where checkpoints are kept."""
+
+    tries = 0
+
+    async def keep_checkpoint(self, position: int, parts: AsyncIterable[bytes]) -> None:
+        self.tries += 1
+        raise KeyError("a fault of ours")
+
+
+async def test_a_fault_in_a_checkpoint_is_not_met_at_each_commit(tmp_path: Path, clock: VirtualClock) -> None:
+    """The next one is tried after as much again, and calls go on."""
+    log = FaultyCheckpointLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    make = Factory(await store.now(), seed="faulty checkpoint")
+    await clock.advance(11.0)
+    for _ in range(5):
+        await store.jobs.add([make.job()])
+        await clock.settle()
+    assert 1 == log.tries
     await store.close()
 
 

@@ -158,6 +158,25 @@ async def test_where_many_runs_wait_they_wait_longer_for_their_end(
         assert {} == await kept.wrong()
 
 
+async def test_under_load_writes_are_seldom_and_the_end_does_not_wait_for_one(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write of a few rows costs a node as much as one of many. Who gives the shard back writes the rest at once."""
+    monkeypatch.setattr(module, "HELD_KEYS", 20)
+    monkeypatch.setattr(module, "FLUSH_LOAD_SECONDS", 3_600.0)
+    monkeypatch.setattr(module, "HELD_LOAD_SECONDS", 3_600.0)
+    async with keeping(tmp_path, tables) as kept:
+        await add_jobs(kept.store, 1, "first", due=CLOCK.now() + 7_200)
+        await eventually(lambda: tables.rows(DUE))
+        await add_jobs(kept.store, 30, "many")
+        await eventually(lambda: len(kept.projector._window) >= 60)  # no sign leads out
+        await add_jobs(kept.store, 1, "second", due=CLOCK.now() + 7_200)
+        assert [] == [*tables.rows(RUNS)]
+        async with asyncio.timeout(30):
+            await kept.projector.close()
+        assert (30, 2) == (len(tables.rows(RUNS)), len(tables.rows(DUE)))
+
+
 async def test_runs_that_take_much_of_the_log_are_not_held_back(
     tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tickwise.adapters.store.keeper import tables
 from tickwise.adapters.store.keeper.tables import check_complete
 from tickwise.adapters.store.keeper.tracking import Change, EffectRecorder, Table, TrackedList
 from tickwise.adapters.store.memory import MemoryStore
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug, Misconfigured
 from tickwise.domain.lifecycle import CODES, RunState
@@ -143,6 +144,6 @@ async def test_a_store_that_records_nothing_has_plain_containers() -> None:
     """The bare memory store pays nothing: neither its tables nor its records note anything."""
     store = MemoryStore(VirtualClock())
     await life_of_runs(store)
-    assert {dict} == {type(store.state.jobs), type(store.state.runs)}
+    assert (JobTable, dict) == (type(store.state.jobs), type(store.state.runs))
     assert {"RunRecord"} == {type(each).__qualname__ for each in store.state.runs.values()}
     assert all(type(each).__setattr__ is object.__setattr__ for each in store.state.runs.values())

@@ -16,7 +16,8 @@ from tests.support.effects import differences
 from tickwise.adapters.store.keeper import spilled
 from tickwise.adapters.store.keeper import store as keeper
 from tickwise.adapters.store.keeper.file_log import FileLog
-from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
+from tickwise.adapters.store.keeper.spill_file import SpillLost
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.ended import EndedRuns, Within
 from tickwise.domain.errors import Invalid

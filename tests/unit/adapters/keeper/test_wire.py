@@ -6,9 +6,9 @@ import asyncio
 import inspect
 import ssl
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 from uuid import UUID
 
 import msgspec
@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.keepers import CLOCK, KEY, SHARD, GatedServedStore, served
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.wire import link as link_module
 from tickwise.adapters.store.keeper.wire import server as server_module
@@ -23,6 +24,7 @@ from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, e
 from tickwise.adapters.store.keeper.wire.frames import HELLO_MAX_BYTES, REQUEST
 from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST, HELLO, Hello
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context, make_certificate
+from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -40,6 +42,15 @@ async def keeper(tmp_path: Path) -> AsyncIterator[GatedServedStore]:
     """A keeper on this machine's clock."""
     async with served(tmp_path / "store", CLOCK) as made:
         yield made
+
+
+class SteppedClock(SystemClock):
+    """One whose seconds pass when a test says so: a busy machine makes no keeper silent."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
 
 
 class Caller:
@@ -250,19 +261,50 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_may_be_repeated(keep
     assert [Added.REPEATED] == await client.jobs.add([job])
 
 
-async def test_a_read_whose_answer_is_lost_is_made_again(keeper: GatedServedStore) -> None:
+READS: Mapping[str, Callable[[RemoteStore], Awaitable[Any]]] = {
+    "the clock": lambda store: store.now(),
+    "a key": lambda store: store.keys.find(b"no such key"),
+    "a job": lambda store: store.jobs.get("default", UUID(int=1)),
+    "a run": lambda store: store.runs.get("default", UUID(int=1)),
+    "namespaces": lambda store: store.namespaces.page(after=None, limit=5),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+async def test_a_read_whose_answer_is_lost_is_made_again(
+    keeper: GatedServedStore, read: Callable[[RemoteStore], Awaitable[Any]]
+) -> None:
     """Its caller does not notice."""
     client = await keeper.client()
     writer = await keeper.client()
+    expected = await read(writer)
     keeper.log.gate.clear()
     adding = asyncio.create_task(writer.jobs.add([Factory(CLOCK.now(), seed="read").job()]))
     await eventually(lambda: keeper.log.waiting)
-    reading = asyncio.ensure_future(client.now())  # waits for what it may have seen
+    reading = asyncio.ensure_future(read(client))  # waits for what it may have seen
     await eventually(lambda: client._link is not None and client._link._waiting)
     assert client._link is not None
     client._link.abort()
     keeper.log.gate.set()
-    assert 0 < await reading
+    found = await reading
+    assert isinstance(found, float) or expected == found
+    await adding
+
+
+async def test_a_read_that_gets_no_answer_at_all_is_not_in_doubt(keeper: GatedServedStore) -> None:
+    """It changed nothing: the caller may ask again, and need not look for what became of it."""
+    client = await keeper.client(patience_seconds=0.0)
+    writer = await keeper.client()
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(writer.jobs.add([Factory(CLOCK.now(), seed="no answer").job()]))
+    await eventually(lambda: keeper.log.waiting)
+    reading = asyncio.ensure_future(client.jobs.get("default", UUID(int=1)))
+    await eventually(lambda: client._link is not None and client._link._waiting)
+    assert client._link is not None
+    client._link.abort()
+    with pytest.raises(StoreUnavailable):
+        await reading
+    keeper.log.gate.set()
     await adding
 
 
@@ -296,17 +338,21 @@ async def test_a_keeper_that_says_nothing_is_given_up(
     keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be frozen, and another one may have the shard; one that works answers while its log takes long."""
-    monkeypatch.setattr(link_module, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
-    client = await keeper.client()
+    clock = SteppedClock()
+    client = await keeper.client(clock=clock)
     make = Factory(await client.now(), seed="silent")
     keeper.log.gate.clear()
     adding = asyncio.create_task(client.jobs.add([make.job()]))
     await eventually(lambda: keeper.log.waiting)
-    begun = CLOCK.monotonic()
-    await eventually(lambda: CLOCK.monotonic() - begun > 1.0)
+    link = client._link
+    assert link is not None
+    for _ in range(4):
+        clock.seconds += 0.75 * link_module.SILENT_SECONDS
+        await eventually(lambda: link._heard_at == clock.seconds or adding.done())
     assert not adding.done()
     monkeypatch.setattr(server_module._ServerConnection, "heard", lambda *_: None)
+    clock.seconds += 1.25 * link_module.SILENT_SECONDS
     with pytest.raises(InDoubt):
         await adding
 

@@ -203,14 +203,18 @@ class CassandraLog:
         self._held, self._why_not, self._in_doubt = None, why, False
 
     async def _change(self, name: str, values: tuple[Any, ...], held: _Held, last: int | None = None) -> None:
-        """An update by the owner. Raises `OwnershipLost`. `last`: the position that it makes the last one; an update
-        without one may be repeated until it is applied."""
+        """An update by the owner. Raises `OwnershipLost`, or `StoreUnavailable` where this process has begun another
+        tenure meanwhile, which goes on. `last`: the position that it makes the last one; an update without one may be
+        repeated until it is applied."""
         row = await self._row.change(
             name,
             values,
             lambda row: row.epoch == held.epoch and (last is None or row.last == last - 1),
         )
         if row is not None and (row.epoch != held.epoch or row.last != last):
+            if self._held is not held:
+                self._owned()
+                raise StoreUnavailable("this update was of an earlier tenure of this process")
             by = f"{row.owner or 'nobody'}, epoch {row.epoch}"
             self._lose(f"shard {self.shard} belongs to {by}; it was ours in epoch {held.epoch}")
             raise OwnershipLost(self._why_not)

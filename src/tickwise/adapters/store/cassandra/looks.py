@@ -23,7 +23,7 @@ OLDEST: Final = (5, 0)
 
 
 class ClusterFinding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check of a cluster."""
 
     name: str
     level: str
@@ -53,7 +53,7 @@ class ClusterFacts:
 
     @property
     def nodes(self) -> int:
-        """All nodes of the data centre."""
+        """The number of nodes of the data centre, with the silent ones."""
         return len(self.settings) + len(self.silent)
 
 

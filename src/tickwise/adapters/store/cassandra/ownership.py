@@ -59,7 +59,7 @@ class OwnershipRow:
         self.shard = shard
 
     async def read(self) -> ShardRow:
-        """The row, with everything settled that was under way; made if it is not there."""
+        """Read the row at SERIAL, which settles an update under way; make the row if it is not there."""
         end = self._link.clock.monotonic() + PATIENCE_SECONDS
         row = await self._read(end)
         if row is None:
@@ -119,5 +119,5 @@ def _row(values: tuple[Any, ...]) -> ShardRow:
 
 
 def _nobody(shard: int) -> ShardRow:
-    """In place of a row that somebody has deleted: no epoch is that of an owner."""
+    """The row in place of one that somebody has deleted: epoch 0, which no owner has."""
     return ShardRow(shard, "", "", 0, "", 0, 0, 0, 0, 0, None, None, None, 1, 0)

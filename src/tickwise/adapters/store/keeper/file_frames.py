@@ -4,7 +4,8 @@
     frame   length (4 bytes) · CRC-32 of number and body (4) · number (8) · body
 
 A frame that is not whole is the end of the file if nothing whole follows it: the write that was under way when the
-machine stopped, of which nobody was told. If the next number follows somewhere behind it, it is damage.
+machine stopped, of which nobody was told. If the next number follows somewhere behind it, it is damage. Damage to
+frames that nobody needs, because a checkpoint has them, is passed over.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ FRAME_MOST: Final = 1 << 30
 
 
 class LogDamaged(Misconfigured):
-    """A file of the log holds something else than was written. Its place is said; nothing of it is skipped."""
+    """A file of the log holds something else than was written. Its place is said; nothing that is needed is skipped."""
+
+
+class EntryDamaged(LogDamaged):
+    """An entry is not whole, and whole ones follow it. The log is whole before it."""
+
+    def __init__(self, path: Path, offset: int, number: int, what: str, last: int) -> None:
+        """`last`: of the entries behind it that can still be read."""
+        super().__init__(damage(path, offset, what).detail)
+        self.path, self.offset, self.number, self.what, self.last = path, offset, number, what, last
 
 
 def damage(path: Path, offset: int, what: str) -> LogDamaged:
@@ -81,12 +91,26 @@ class FrameFile:
         self.content = path.read_bytes()
         self.end = head_bytes
         """The end of the whole frames, as far as `frames` has come."""
+        self.passed_over: int | None = None
+        """The place of the first damage that did not matter."""
 
-    def frames(self, first: int) -> Iterator[Frame]:
-        """The whole frames from the begin, which are numbered from `first` on. Raises `LogDamaged` if one follows
-        something that is no frame."""
+    def frames(self, first: int, needed: int = 0) -> Iterator[Frame]:
+        """The whole frames from the begin, which are numbered from `first` on. Frames before the number `needed` may be
+        damaged: then it goes on at `needed`. Raises `LogDamaged` if one follows something else that is no frame."""
         number = first
-        while (frame := self._at(self.end)) is not None and frame.number == number:
+        while True:
+            frame = self._at(self.end)
+            if frame is None or frame.number != number:
+                if number >= needed:
+                    break
+                self.passed_over = self.end
+                # A body may hold what looks like a frame: the one of the log goes on to the end of the file.
+                number, frame = needed, max(self._whole_ones(needed), key=self._goes_on_to, default=None)
+                if frame is None:
+                    self._check_follows(needed + 1, needed)
+                    self.end = len(self.content)  # nothing that is needed, or a torn end
+                    return
+                self.end = frame.offset
             self.end += FRAME.size + len(frame.body)
             yield frame
             number += 1
@@ -111,11 +135,37 @@ class FrameFile:
         if found is not None:
             raise self.damaged(f"it holds entry {found.number} in place of {number}")
         for later in (number, number + 1):
-            wanted, place = later.to_bytes(8, "big"), self.end
-            while (place := self.content.find(wanted, place + 1)) >= 0:
-                whole = self._at(place - 8)
-                if whole is not None and whole.number == later:
-                    raise self.damaged(f"entry {number} is not whole, and entry {later} follows at byte {whole.offset}")
+            self._check_follows(later, number)
+
+    def _check_follows(self, later: int, number: int) -> None:
+        """Raise if the frame with the number `later` is whole, and the one with `number` is not."""
+        for whole in self._whole_ones(later):
+            what = f"entry {number} is not whole, and entry {later} follows at byte {whole.offset}"
+            last = max(map(self._last_from, self._whole_ones(later)))
+            raise EntryDamaged(self.path, self.end, number, what, last)
+
+    def _whole_ones(self, number: int) -> Iterator[Frame]:
+        """The frames of this number behind the place that was reached that are whole."""
+        wanted, place = number.to_bytes(8, "big"), self.end
+        while (place := self.content.find(wanted, place + 1)) >= 0:
+            whole = self._at(place - 8)
+            if whole is not None and whole.number == number:
+                yield whole
+
+    def _goes_on_to(self, frame: Frame) -> int:
+        return self._chain(frame)[0]
+
+    def _last_from(self, frame: Frame) -> int:
+        return self._chain(frame)[1]
+
+    def _chain(self, frame: Frame) -> tuple[int, int]:
+        """The end of the whole frames that follow each other from this one on, and the number of the last."""
+        while True:
+            end = frame.offset + FRAME.size + len(frame.body)
+            after = self._at(end)
+            if after is None or after.number != frame.number + 1:
+                return end, frame.number
+            frame = after
 
     def damaged(self, what: str) -> LogDamaged:
         """The error for something in this file at the place that was reached."""

@@ -22,15 +22,16 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.blocks import names_in
-from tickwise.adapters.store.keeper.file_frames import FrameFile, LogDamaged, bodies_of, damage, framed
+from tickwise.adapters.store.keeper.file_frames import EntryDamaged, FrameFile, LogDamaged, bodies_of, damage, framed
 from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
@@ -70,6 +71,8 @@ class FileLog:
         """The size of it."""
         self._epoch = 0
         self._last = 0
+        self.passed_over: list[tuple[Path, int]] = []
+        """Files with damage to entries that the checkpoint has, and the place in each."""
 
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
         return await self._apart(lambda: self._acquire(owner, endpoint))
@@ -85,7 +88,7 @@ class FileLog:
             follows = self._segments[number + 1].first if number + 1 < len(self._segments) else self._last + 1
             if follows <= after + 1:
                 continue
-            for entry in await self._apart(lambda segment=segment: self._read(segment)):  # type: ignore[misc]  # bound here
+            for entry in await self._apart(lambda segment=segment: self._read(segment, after)):  # type: ignore[misc]  # bound here
                 if after < entry.position <= self._last:
                     yield entry
 
@@ -202,12 +205,12 @@ class FileLog:
     def _find(self, checkpoint: int) -> tuple[Path, int] | None:
         """Find the segments and the last entry; the segment that has a torn end, with where it is to be cut."""
         self._last = 0
-        self._segments, cut = self._found()
+        self._segments, cut = self._found(checkpoint)
         if self._segments and self._segments[0].first > checkpoint + 1:
             first = self._segments[0].first
             raise LogDamaged(
-                f"the log is damaged in {self._folder}: entries {checkpoint + 1} to {first - 1} are not there. Restore "
-                "the folder from a backup; nothing was changed"
+                f"the log is damaged in {self._folder}: entries {checkpoint + 1} to {first - 1} are not there, nor "
+                "a checkpoint that has them. Restore the folder from a backup; nothing was changed"
             )
         if checkpoint > self._last:
             if self._segments:
@@ -218,12 +221,18 @@ class FileLog:
             self._last = checkpoint
         return cut
 
-    def _found(self) -> tuple[list[Segment], tuple[Path, int] | None]:
+    def _found(self, checkpoint: int) -> tuple[list[Segment], tuple[Path, int] | None]:
         found: list[Segment] = []
+        self.passed_over = []
         cut, paths = None, sorted(self._folder.glob("log-*.tw"))
-        for path in paths:
+        for place, path in enumerate(paths):
             is_last = path == paths[-1]
             first = _position(path)
+            if not is_last and (follows := _position(paths[place + 1])) <= checkpoint + 1:
+                # The checkpoint has all of it; it goes with the next one.
+                found.append(Segment(path, first, 0))
+                self._last = follows - 1
+                continue
             file = FrameFile(path, HEAD.size)
             epoch = _epoch_of(file.content, first)
             if epoch is None:
@@ -234,11 +243,19 @@ class FileLog:
             if found and self._last + 1 != first:
                 raise file.damaged(f"it begins with entry {first}, and the segment before ends with {self._last}")
             self._last = first - 1
-            for frame in file.frames(first):
-                self._last = frame.number
+            try:
+                for frame in file.frames(first, checkpoint + 1):
+                    self._last = frame.number
+            except EntryDamaged as failure:
+                raise _with_way_out(failure, paths[place + 1 :]) from None
+            if file.passed_over is not None:
+                self._last = max(self._last, checkpoint)
+                self.passed_over.append((path, file.passed_over))
             if file.torn_bytes():
                 if not is_last:
-                    raise file.damaged(f"entry {self._last + 1} is not whole, and another segment follows")
+                    what = f"entry {self._last + 1} is not whole, and another segment follows"
+                    torn = EntryDamaged(path, file.end, self._last + 1, what, self._last + 1)
+                    raise _with_way_out(torn, paths[place + 1 :])
                 cut = path, file.end
             found.append(Segment(path, first, epoch))
         return found, cut
@@ -305,9 +322,9 @@ class FileLog:
             self._release()
             raise OwnershipLost(f"the folder {self._folder} is another one than was opened")
 
-    def _read(self, segment: Segment) -> list[LogEntry]:
+    def _read(self, segment: Segment, after: int) -> list[LogEntry]:
         file = FrameFile(segment.path, HEAD.size)
-        return [LogEntry(frame.number, frame.body) for frame in file.frames(segment.first)]
+        return [LogEntry(frame.number, frame.body) for frame in file.frames(segment.first, after + 1)]
 
     def _parts(self, path: Path, position: int) -> Iterator[bytes]:
         """The parts of a checkpoint. Raises `LogDamaged` behind the last one if it is not whole."""
@@ -414,6 +431,26 @@ def _epoch_of(content: bytes, position: int) -> int | None:
     return int(epoch)
 
 
+def _with_way_out(failure: EntryDamaged, later: Sequence[Path]) -> LogDamaged:
+    """The error for damage behind which entries are lost, with the commands that give these up. `later`: the segments
+    behind it."""
+    last = failure.last
+    if later:
+        file = FrameFile(later[-1], HEAD.size)
+        with contextlib.suppress(LogDamaged):
+            last = max(last, *(frame.number for frame in file.frames(_position(later[-1]))), _position(later[-1]) - 1)
+    lost = f"entry {failure.number} is" if last == failure.number else f"entries {failure.number} to {last} are"
+    commands = [f"truncate --size={failure.offset} {quote(str(failure.path))}"]
+    if later:
+        commands.append(f"rm {' '.join(quote(str(each)) for each in later)}")
+    return LogDamaged(
+        f"the log is damaged in {failure.path} at byte {failure.offset}: {failure.what}. Nothing was changed. "
+        f"Restore the folder from a backup. Without one, copy the folder, then run `{' && '.join(commands)}` "
+        f"and start again: it goes on as of entry {failure.number - 1}, and {lost} lost, with what was "
+        "answered since then"
+    )
+
+
 def _position(path: Path) -> int:
     try:
         return int(path.stem.rpartition("-")[2])
@@ -473,17 +510,20 @@ class FolderReport(NamedTuple):
     bytes: int
     last: int
     """The position of the last whole entry or checkpoint."""
+    passed_over: Sequence[tuple[Path, int]]
+    """Files with damage to entries that a checkpoint has, and the place in each."""
 
 
 def examine(folder: Path) -> FolderReport:
     """Read all files of a log, also beside its owner, who may append meanwhile. Raises `LogDamaged`."""
     for tries_left in (2, 1, 0):
         try:
-            last, paths = FileLog(folder).look(), sorted(folder.glob("*-*.tw"))
+            log = FileLog(folder)
+            last, paths = log.look(), sorted(folder.glob("*-*.tw"))
             break
         except FileNotFoundError:
             # Its owner kept a checkpoint meanwhile, and what was before it went.
             if not tries_left:
                 raise
     sizes = [path.stat().st_size for path in paths if path.exists()]
-    return FolderReport(len(sizes), sum(sizes), last)
+    return FolderReport(len(sizes), sum(sizes), last, log.passed_over)

@@ -93,6 +93,7 @@ class CheckpointPart(msgspec.Struct, array_like=True):
 
 _entries: Final = msgspec.msgpack.Decoder(Entry)
 _parts: Final = msgspec.msgpack.Decoder(CheckpointPart)
+_images: Final = msgspec.msgpack.Decoder(list[tuple[UUID, msgspec.Raw]])
 _any: Final = msgspec.msgpack.Decoder()
 
 
@@ -262,17 +263,22 @@ def _change(change: Change) -> tuple[Any, ...]:
     return table.path, how, key, value if codec is None else codec.whole(value)
 
 
+def record_image(kind: type, record: Any) -> bytes:
+    """The image of a record of this kind, by the present schema."""
+    return _encoded(CODECS[kind].whole(record))
+
+
 def head_part(values: Mapping[str, Any], *, with_blocks: bool = False) -> bytes:
     """The first part of a checkpoint."""
     return _encoded((WITH_BLOCKS if with_blocks else VERSION, SCHEMA, (), values))
 
 
 def table_part(table: TableKind, rows: Sequence[tuple[Any, Any]]) -> bytes:
-    """Up to `ROWS_OF_PART` rows of a table."""
+    """Up to `ROWS_OF_PART` rows of a table. A record may be given as the bytes of its image."""
     codec = CODECS.get(table.value)
     if codec is not None:
         whole = codec.whole
-        rows = [(key, whole(value)) for key, value in rows]
+        rows = [(key, value if type(value) is msgspec.Raw else whole(value)) for key, value in rows]
     return _encoded((table.path, rows))
 
 
@@ -343,6 +349,11 @@ class Reader:
             return int(_any.decode(part.rows))
         reader = self.table(part.table)
         return reader, () if reader is None else reader.rows(part.rows)
+
+    def images(self, table: str, body: bytes) -> Sequence[tuple[UUID, msgspec.Raw]] | None:
+        """Keys and images of a part of a checkpoint; None: it has other rows, or by another schema."""
+        part = _parts.decode(body)
+        return _images.decode(part.rows) if part.table == table and self._schema == SCHEMA else None
 
     def values(self, entry: Entry) -> Iterator[tuple[str, Any]]:
         """The single values, as far as this release has them."""
@@ -440,13 +451,24 @@ def _fast_reader(table: TableKind) -> TableReader:
             msgspec.msgpack.Decoder(table.value).decode,
             msgspec.msgpack.Decoder(list[tuple[table.key, table.value]]).decode,  # type: ignore[name-defined]  # made here
         )
-    image: Any = msgspec.defstruct(
-        f"{codec.kind.__name__}Image",
-        [(name, kind | msgspec.UnsetType, msgspec.UNSET) for name, kind in codec.kinds.items()],
-        rename=dict(codec.codes),
-    )
-    one = msgspec.msgpack.Decoder(image).decode
+    image: Any = _image_form(codec, codec.kinds)
     many = msgspec.msgpack.Decoder(list[tuple[table.key, image]]).decode  # type: ignore[name-defined]  # made here
+    set_fields = _set_fields(codec)
+    return TableReader(
+        table, key, fields_reader(codec.kind), lambda raw: [(each, set_fields(one)) for each, one in many(raw)]
+    )
+
+
+def _image_form(codec: RecordCodec, names: Iterable[str]) -> Any:
+    """The form in which these fields of an image are read. What is not in the image is UNSET."""
+    return msgspec.defstruct(
+        f"{codec.kind.__name__}Image",
+        [(name, codec.kinds[name] | msgspec.UnsetType, msgspec.UNSET) for name in names],
+        rename={name: codec.codes[name] for name in names},
+    )
+
+
+def _set_fields(codec: RecordCodec) -> Callable[[Any], dict[str, Any]]:
     names = tuple(codec.kinds)
     values = _all_fields(names)
 
@@ -454,9 +476,19 @@ def _fast_reader(table: TableKind) -> TableReader:
         unset = msgspec.UNSET
         return {name: value for name, value in zip(names, values(image), strict=True) if value is not unset}
 
-    return TableReader(
-        table, key, lambda raw: set_fields(one(raw)), lambda raw: [(each, set_fields(one)) for each, one in many(raw)]
-    )
+    return set_fields
+
+
+def fields_reader(kind: type) -> Callable[[Any], dict[str, Any]]:
+    """Reads the fields of a record, by name, out of an image of the present schema."""
+    codec = CODECS[kind]
+    one, set_fields = msgspec.msgpack.Decoder(_image_form(codec, codec.kinds)).decode, _set_fields(codec)
+    return lambda raw: set_fields(one(raw))
+
+
+def some_fields(kind: type, names: Iterable[str]) -> Callable[[Any], Any]:
+    """Reads these fields alone, as attributes. One that has its default is UNSET, which is false."""
+    return msgspec.msgpack.Decoder(_image_form(CODECS[kind], list(names))).decode
 
 
 def record_of(kind: type, values: dict[str, Any]) -> Any:

@@ -20,13 +20,15 @@ from tickwise.adapters.store.keeper.blocks import ENDED, NamedBlock, ended_of, n
 from tickwise.adapters.store.keeper.images import CODECS, Entry, Reader, TableReader, record_of
 from tickwise.adapters.store.keeper.log import BlockName
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
+from tickwise.adapters.store.keeper.spilled_jobs import SpilledJobs
 from tickwise.adapters.store.keeper.tables import LENT, TABLES, VALUES, TimerImage
-from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE
+from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE, WHOLE
 from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.records import ErrorGroupRecord, JobRecord, RunRecord, TimerRecord
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Misconfigured
 
+JOBS: Final = "jobs"
 TENURE_BITS: Final = 32
 """Numbers that end with the process begin with that of its tenure, above all that were given before."""
 
@@ -44,7 +46,9 @@ class Contents:
         self.tables: dict[str, MutableMapping[Any, Any]] = {table.path: {} for table in TABLES}
         """Of records: their fields by name."""
         if ended is not None:
-            self.tables["ended"] = ended
+            self.tables[ENDED] = ended
+            if isinstance(jobs := ended.make_jobs(), SpilledJobs):
+                self.tables[JOBS] = jobs
         self.values: dict[str, Any] = {}
         self.until = 0
         """Up to this position rows may be newer than the entry that is laid over them."""
@@ -62,11 +66,20 @@ class Contents:
             return ()
         if names := names_in(body):
             return names
+        jobs = self.tables[JOBS]
+        if isinstance(jobs, SpilledJobs) and (images := self._reader.images(JOBS, body)) is not None:
+            jobs.take(images)
+            return ()
         found = self._reader.part(body)
         if isinstance(found, int):
             self.until = found
         elif (reader := found[0]) is not None:
-            self.tables[reader.table.path].update(found[1])
+            rows = self.tables[reader.table.path]
+            if isinstance(rows, SpilledJobs):
+                for key, values in found[1]:
+                    _lay_job(rows, WHOLE, key, values)
+            else:
+                rows.update(found[1])
         return ()
 
     def read_block(self, named: NamedBlock, body: bytes) -> None:
@@ -102,17 +115,20 @@ class Contents:
             key, rows = reader.key(raw_key), self.tables[path]
             if how == GONE:
                 rows.pop(key, None)
+            elif isinstance(rows, SpilledJobs):
+                if not _lay_job(rows, how, key, reader.value(raw)) and position > self.until:
+                    raise _not_there(position, key, path)
             elif how == FIELDS:
                 if key in rows:
                     rows[key].update(reader.value(raw))
                 elif position > self.until:
-                    raise Misconfigured(
-                        f"the log is damaged: entry {position} changes {key} in {path}, which is not there"
-                    )
+                    raise _not_there(position, key, path)
             else:
                 if how == FRESH:
                     rows.pop(key, None)
                 rows[key] = reader.value(raw)
+        if isinstance(jobs := self.tables[JOBS], SpilledJobs):
+            jobs.settle()
         self._take_values(entry)
 
     def _take_values(self, entry: Entry) -> None:
@@ -131,6 +147,10 @@ class Contents:
             content: Any = None if kind in (JobRecord, RunRecord) else _content(state, table.path)
             if isinstance(content, EndedRuns):
                 self._fill_ended(state, rows)
+                continue
+            if isinstance(rows, SpilledJobs):
+                state.jobs = rows
+                _restore_timers(state, {})
                 continue
             if content is not None:
                 content.clear()
@@ -171,10 +191,11 @@ class Contents:
 
     def _derive(self, state: State) -> Iterator[None]:
         """Make the indexes over what is kept."""
-        for jobs in _portions(state.jobs.values()):
+        state.jobs.keyed.clear()
+        for jobs in _portions(state.jobs.awake):
             for job in jobs:
                 if job.key is not None:
-                    state.job_keys[job.namespace, job.key] = job
+                    state.jobs.keyed[job.namespace, job.key] = job
                 state.secret_uses.add(job)
             yield
         for group in state.error_groups.values():
@@ -200,6 +221,18 @@ class Contents:
         state.audit.restore()
 
 
+def _lay_job(jobs: SpilledJobs, how: int, key: Any, values: dict[str, Any]) -> bool:
+    """Lay the image of a job, or fields of it, over what a table has; False: fields of none that is there."""
+    if how == FIELDS:
+        return jobs.lay_fields(key, values)
+    jobs.lay(key, values)
+    return True
+
+
+def _not_there(position: int, key: Any, path: str) -> Misconfigured:
+    return Misconfigured(f"the log is damaged: entry {position} changes {key} in {path}, which is not there")
+
+
 def _portions(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
     """Cut the rows into pieces of `STEP_ROWS`."""
     left = iter(rows)
@@ -215,7 +248,7 @@ def _content(state: State, path: str) -> Any:
 
 
 def _job_of(state: State, run_id: Any, job_id: Any) -> JobRecord:
-    job = state.jobs.get(job_id)
+    job = state.jobs.to_change(job_id)
     if job is None:
         raise Misconfigured(f"the log is damaged: there is no job {job_id} of the run {run_id}")
     return job
@@ -226,15 +259,15 @@ def _recount(group: ErrorGroupRecord) -> None:
 
 
 def _restore_timers(state: State, timers: dict[Any, TimerImage | None]) -> None:
-    """Timers of jobs, in the queues in which they wait."""
+    """Timers of jobs, in the queues in which they wait. Jobs of a table that the log was read into have theirs."""
     entries: tuple[list[Any], list[Any]] = ([], [])
     for job_id, image in timers.items():
-        if image is None:
-            continue
-        job = state.jobs[job_id]
-        job.timer = timer = TimerRecord(
-            job=job, pending=image.pending, run_id=image.run_id, zone_data=image.zone_data, place=image.place
-        )
+        if image is not None:
+            job = state.jobs[job_id]
+            job.timer = TimerRecord(
+                job=job, pending=image.pending, run_id=image.run_id, zone_data=image.zone_data, place=image.place
+            )
+    for timer in state.timers():
         entries[timer.run_id is None].append((timer.pending.due, timer.place, timer))
     state.one_time.restore(entries[False])
     state.decided.restore(entries[True])

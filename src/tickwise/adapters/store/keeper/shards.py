@@ -38,7 +38,7 @@ def shard_names(installation: str, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ShardIdentity:
-    """One of several shards."""
+    """The number of a shard among several, and the names of all."""
 
     number: int
     names: tuple[str, ...]
@@ -51,5 +51,5 @@ class ShardIdentity:
 
     @property
     def name(self) -> str:
-        """Its own cluster id."""
+        """The cluster id of this shard."""
         return self.names[self.number - FIRST]

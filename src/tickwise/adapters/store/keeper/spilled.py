@@ -14,10 +14,7 @@ memory. If the file cannot be read, nothing is answered by this state any more (
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
@@ -33,9 +30,11 @@ from tickwise.adapters.store.keeper.block_places import BlockPlaces, PlacedBlock
 from tickwise.adapters.store.keeper.blocks import BlockRun, NamedBlock, ended_of
 from tickwise.adapters.store.keeper.images import value_image
 from tickwise.adapters.store.keeper.log import BlockName
+from tickwise.adapters.store.keeper.spill_file import SpillLost, open_spill
+from tickwise.adapters.store.keeper.spilled_jobs import SpilledJobs
 from tickwise.adapters.store.memory.ended import ALL_RUNS, EndedRuns, Within
 from tickwise.adapters.store.memory.records import EndedRun
-from tickwise.domain.errors import Invalid, Misconfigured, StoreUnavailable
+from tickwise.domain.errors import Invalid, Misconfigured
 from tickwise.domain.lifecycle import RunState
 
 MOVED_AT_ONCE: Final = 200
@@ -46,23 +45,10 @@ STEPS_MOST: Final = 100_000_000
 """Of SQLite's virtual machine: a search that takes more is refused, since all others wait for it. About a second."""
 STEPS_OF_RUN: Final = 150
 """As many steps as what else it costs to read a run."""
-CACHE_KIB: Final = 8 << 10
-"""Of the file, in memory."""
-SETTINGS: Final = (
-    "PRAGMA journal_mode = MEMORY",
-    "PRAGMA synchronous = OFF",
-    "PRAGMA locking_mode = EXCLUSIVE",
-    "PRAGMA temp_store = MEMORY",
-    f"PRAGMA cache_size = -{CACHE_KIB}",
-)
 LAYOUT: Final = "spilled_table", "spilled_index_of_jobs", "spilled_index_over", "spilled_index_failed"
 
 statement: Final = Statements(Path(__file__).parent)
 logger = structlog.get_logger("tickwise.store")
-
-
-class SpillLost(StoreUnavailable):
-    """The file of ended runs cannot be read: the state is built again from the log."""
 
 
 class SpilledRuns(EndedRuns):
@@ -82,11 +68,18 @@ class SpilledRuns(EndedRuns):
         self._far_last = b""
         """No run in the file has a greater id."""
         self._decode = msgspec.msgpack.Decoder(EndedRun).decode
+        self._jobs: SpilledJobs | None = None
+
+    def make_jobs(self) -> SpilledJobs:
+        self._jobs = SpilledJobs(self._folder, self._near_most)
+        return self._jobs
 
     def close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()
+        if self._jobs is not None:
+            self._jobs.close()
 
     # ------------------------------------------------------------------------------------------- a mapping
 
@@ -221,7 +214,10 @@ class SpilledRuns(EndedRuns):
     def _write(self, rows: Sequence[BlockRun], places: Sequence[int]) -> None:
         """Put runs into the file, at these places. They are not there."""
         try:
-            file = self._file or self._opened()
+            file = self._file
+            if file is None:
+                layout = [statement(each) for each in LAYOUT]
+                file = self._file = open_spill(self._folder, layout)
             with file:
                 file.execute("BEGIN")
                 file.executemany(
@@ -234,23 +230,6 @@ class SpilledRuns(EndedRuns):
         self._far.update(row.namespace for row in rows)
         self._far_number += len(rows)
         self._far_last = max(self._far_last, *(row.run for row in rows)) if rows else self._far_last
-
-    def _opened(self) -> sqlite3.Connection:
-        """Make the file, and take its name away."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(prefix="ended-", suffix=".spill", dir=self._folder)  # of mode 0600
-        os.close(handle)
-        try:
-            file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            for each in SETTINGS:
-                file.execute(each)
-            for each in LAYOUT:
-                file.execute(statement(each))
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-        self._file = file
-        return file
 
     def _drop_far(self, run_ids: Sequence[UUID], *, erase: bool = False) -> None:
         if not run_ids:

@@ -38,10 +38,12 @@ from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
-from tickwise.adapters.store.keeper.spilled import SpilledRuns, SpillLost
+from tickwise.adapters.store.keeper.spill_file import SpillLost
+from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
@@ -59,6 +61,8 @@ RENEW_SECONDS: Final = 0.25
 """The shortest pause after a renewal of a lease that failed: one that is over is tried on."""
 GATHER_BYTES: Final = 16 << 10
 """After an entry of this size the next one may be gathered for a while: there is load."""
+
+OWN_FAULT: Final = "a fault of this keeper"
 
 logger = structlog.get_logger("tickwise.store")
 
@@ -153,6 +157,8 @@ class KeeperStore(WrappedStore):
         self._flying: CommitGroup | None = None
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
+        for task in self._tasks:
+            task.add_done_callback(self._note_end)
 
     async def close(self) -> None:
         """Answer what is under way, and give the log back."""
@@ -160,11 +166,7 @@ class KeeperStore(WrappedStore):
             with contextlib.suppress(TickwiseError):
                 await self._settled()
         self._refusal = self._refusal or StoreUnavailable("the store is closed")
-        for task in (*self._tasks, self._checkpoint):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        await end_tasks(task for task in (*self._tasks, self._checkpoint) if task is not None)
         if self._tasks:
             # Calls that came meanwhile.
             self._open_group.fail(self._refusal)
@@ -237,6 +239,7 @@ class KeeperStore(WrappedStore):
                     await self._clock.sleep(0.0)
             else:
                 memory.state.ended = self._make_ended()
+                memory.state.jobs = memory.state.ended.make_jobs()
             ended = memory.state.ended
         finally:
             gc.enable()
@@ -357,10 +360,14 @@ class KeeperStore(WrappedStore):
         must hold no record of a state that is thrown away."""
         try:
             changes, values = self._recorder.take()
+            return entry_body(changes, values) if changes or values else None
         except SpillLost as failure:
             self._spill_lost(failure)
             raise
-        return entry_body(changes, values) if changes or values else None
+        except Exception as fault:
+            # What was taken is in no entry, and cannot be taken once more: memory and log would differ for good.
+            self._tell_lost(StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}"), fault)
+            raise
 
     # ------------------------------------------------------------------------------------------- the log
 
@@ -422,11 +429,22 @@ class KeeperStore(WrappedStore):
         self._tell_lost(failure)
         raise asyncio.CancelledError
 
-    def _tell_lost(self, failure: TickwiseError) -> None:
+    def _tell_lost(self, failure: TickwiseError, fault: BaseException | None = None) -> None:
         self._refusal = failure
-        logger.critical("log_lost", detail=failure.detail)
+        logger.critical("log_lost", detail=failure.detail, exc_info=fault)
         if self._lost is not None:
             self._lost(failure.detail)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        """Give the shard up if a fault of this program has ended a task: the lease would be renewed, and no call would
+        be answered."""
+        if task.cancelled() or (fault := task.exception()) is None:
+            return
+        failure = StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}")
+        self._open_group.fail(failure)
+        if self._flying is not None:
+            self._flying.fail(InDoubt(failure.detail))
+        self._tell_lost(failure, fault)
 
     async def _renew(self) -> None:
         """Keep the lease, where the log has one."""
@@ -436,11 +454,12 @@ class KeeperStore(WrappedStore):
             began, pause = self._clock.monotonic(), 0.0
             try:
                 self._lease_until = began + await self.log.renew()
-            except OwnershipLost as failure:
-                self._open_group.fail(failure)
-                self._tell_lost(failure)
-                return
             except TickwiseError as failure:
+                if isinstance(failure, OwnershipLost) and self._refusal is None:
+                    self._open_group.fail(failure)
+                    self._tell_lost(failure)
+                    return
+                # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.
                 pause = RENEW_SECONDS
                 logger.warning("lease_not_renewed", detail=failure.detail)
 
@@ -478,10 +497,14 @@ class KeeperStore(WrappedStore):
     async def _keep_checkpoint(self) -> None:
         try:
             await self.keep_checkpoint()
+            return
         except TickwiseError as failure:
-            # The log still has all of it. The next one is tried after as much again.
-            logger.warning("checkpoint_not_kept", detail=failure.detail)
-            self._since, self._since_bytes = self._clock.monotonic(), 0
+            detail, fault = failure.detail, None
+        except Exception as other:  # noqa: BLE001  # a fault of this program must not stand in the way of the shard
+            detail, fault = OWN_FAULT, other
+        logger.warning("checkpoint_not_kept", detail=detail, exc_info=fault)
+        # The log still has all of it. The next one is tried after as much again.
+        self._since, self._since_bytes = self._clock.monotonic(), 0
 
     async def _parts(self, blocks: BlockKeeper | None) -> AsyncIterator[bytes]:
         """The state in parts, while calls go on between them: see `rebuild`."""
@@ -507,7 +530,7 @@ class KeeperStore(WrappedStore):
 
 def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, Any]]]:
     """The rows of a table, while calls go on between the pages."""
-    if isinstance(content, EndedRuns):
+    if isinstance(content, EndedRuns | JobTable):
         yield from content.pages(ROWS_OF_PART)
         return
     keys = list(content)

@@ -267,7 +267,7 @@ VALUES: Final = (
 )
 
 DERIVED: Final = frozenset(
-    {"tickets", "job_keys", "secret_uses", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
+    {"tickets", "secret_uses", "one_time", "decided", "known_of", "lanes", "slots", "rules_of_kind"}
 )
 PASSING: Final = frozenset(
     {

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.tables import RECORDS, TABLES, VALUES, TableKind, check_complete
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import Bug
 
@@ -240,6 +241,8 @@ class EffectRecorder:
         before = getattr(parent, last)
         if isinstance(before, EndedRuns):
             return self._begin_ended(kind, before)
+        if isinstance(before, JobTable):
+            return self._begin_jobs(kind, before)
         if not isinstance(before, dict):
             raise Bug(f"the table {kind.path} of the state is no dictionary")
         table = Table(kind, self._dirty, self)
@@ -261,9 +264,20 @@ class EffectRecorder:
         ended.note_by(lambda run_id: table.note(run_id, FRESH), lambda run_id: table.note(run_id, GONE))
         return table
 
+    def _begin_jobs(self, kind: TableKind, jobs: JobTable) -> Table:
+        """The table of jobs notes by itself what comes and goes; its records note their changes."""
+        table = Table(kind, self._dirty, self)
+        table.content = jobs
+        noting = self._class_of(kind.value, table)
+        jobs.note_by(lambda job_id: table.note(job_id, FRESH), lambda job_id: table.note(job_id, GONE), noting)
+        for job in jobs.awake:
+            self.adopted(table, job.job_id, job)
+        return table
+
     def take(self) -> tuple[list[Change], dict[str, Any]]:
         """All changes since the last time: of tables in their order, and the single values that are other ones."""
         changes = [change for table in self._dirty for change in table.take()]
+        self.state.jobs.settle()
         self._dirty.clear()
         values, before = {}, self._values
         for kind in VALUES:
@@ -282,13 +296,14 @@ class EffectRecorder:
     def forget(self) -> None:
         """Take the state apart once nobody uses it, so that its records leave memory at once. They refer to each other,
         and an owner keeps the garbage collector from them (`gc.freeze`)."""
-        for job in self.state.jobs.values():
+        for job in self.state.jobs.awake:
             object.__setattr__(job, "timer", None)
             job.runs.clear()
         for table in self.tables.values():
             if isinstance(table.content, dict):
                 dict.clear(table.content)
         self.state.ended.forget()
+        self.state.jobs.forget()
         vars(self.state).clear()
 
     # ------------------------------------------------------------------------------------------- what is in a table

@@ -16,7 +16,7 @@ from tickwise.domain import selectors
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import NEVER, PAUSED_SENTENCE, Overlap, SkipReason, TimerState
 from tickwise.domain.errors import Conflict, VersionConflict
-from tickwise.domain.lifecycle import CancelKind
+from tickwise.domain.lifecycle import CancelKind, JobStatus
 from tickwise.domain.model import Trigger, place_of
 from tickwise.domain.rules.requests import StopRequest, kept
 from tickwise.ports.store import (
@@ -85,7 +85,7 @@ class Jobs(Duty):
                 yield Added.REPEATED if same else Added.ID_TAKEN
             elif self._state.is_closed(job.namespace):
                 yield Added.CLOSING
-            elif key is not None and (key in keys or key in self._state.job_keys):
+            elif key is not None and (key in keys or self._state.jobs.by_key(*key) is not None):
                 yield Added.KEY_TAKEN
             elif job.namespace in rooms and (lacking := rooms[job.namespace].take(cost_of(job))) is not None:
                 yield lacking
@@ -130,18 +130,20 @@ class Jobs(Duty):
         self._state.jobs[job.job_id] = job
         self._state.secret_uses.add(job)
         if job.key is not None:
-            self._state.job_keys[job.namespace, job.key] = job
+            self._state.jobs.keyed[job.namespace, job.key] = job
         for run in new.missed:
             self._state.make(job, run)
         if not new.never:
             pending = TimerState(now if new.due is None else new.due)
             self._state.plan(job, pending, run_id=new.run_id, zone_data=new.zone_data)
+        elif not new.missed:
+            self._state.jobs.rest(job)
 
     # ------------------------------------------------------------------------------------------- looking up
 
     async def get(self, namespace: str, job: UUID | str) -> JobRow | None:
         jobs = self._state.jobs
-        found = self._state.job_keys.get((namespace, job)) if isinstance(job, str) else jobs.get(job)
+        found = jobs.by_key(namespace, job) if isinstance(job, str) else jobs.get(job)
         return self._state.job_row(found) if found is not None and found.namespace == namespace else None
 
     # ------------------------------------------------------------------------------------------- changes
@@ -207,8 +209,9 @@ class Jobs(Duty):
                 close_room(self._state, job.namespace, room)
 
     def _take_key(self, job: JobRecord, key: str | None) -> None:
-        keys = self._state.job_keys
-        if key is not None and keys.get((job.namespace, key), job) is not job:
+        keys = self._state.jobs.keyed
+        taken = None if key is None else self._state.jobs.by_key(job.namespace, key)
+        if taken is not None and taken is not job:
             raise Conflict(f"another job has the key {key!r}", pointer="/key", code="key_taken")
         if job.key is not None:
             del keys[job.namespace, job.key]
@@ -260,7 +263,7 @@ class Jobs(Duty):
             raise VersionConflict(f"the job is at version {job.version}, the move is for {transfer.expected_version}")
         if job.runs or any(each.completion.run.job_id == job.job_id for each in state.completions.values()):
             raise job_busy(job.job_id)
-        if job.key is not None and (to, job.key) in state.job_keys:
+        if job.key is not None and state.jobs.by_key(to, job.key) is not None:
             raise key_taken_there(to, job.key)
         if state.admit([(to, job.lane)]):
             raise no_lane(to)
@@ -268,7 +271,7 @@ class Jobs(Duty):
             room.demand(cost_of_transfer(job.definition))
             close_room(state, to, room)
         if job.key is not None:
-            state.job_keys[to, job.key] = state.job_keys.pop((job.namespace, job.key))
+            state.jobs.keyed[to, job.key] = state.jobs.keyed.pop((job.namespace, job.key))
         state.secret_uses.drop(job)
         job.namespace = to
         state.secret_uses.add(job)
@@ -343,7 +346,7 @@ class Jobs(Duty):
         job.standing, job.paused_at = JobAction.CANCEL, None
         self._state.touch(job)
         if job.key is not None:
-            del self._state.job_keys[job.namespace, job.key]
+            del self._state.jobs.keyed[job.namespace, job.key]
             job.key = None
         self._state.drop_timer(job)
         request = StopRequest(CancelKind.CANCEL, job.updated_at, move.reason)
@@ -398,14 +401,30 @@ class JobSearches(Duty):
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         found: list[JobRow] = []
-        for job in sorted(self._state.jobs.values(), key=lambda job: job.listed, reverse=True):
+        for job in self._may_match(query):
             if len(found) >= query.limit:
                 break
-            if job.namespace == query.namespace and (query.before is None or job.listed < query.before):
-                row = self._state.job_row(job)
-                if query.calendar in (None, *job.calendars) and matches(row, query):
-                    found.append(row)
+            if query.calendar in (None, *job.calendars) and matches(row := self._state.job_row(job), query):
+                found.append(row)
         return page_within(found, query.bytes_most)
+
+    def _may_match(self, query: JobQuery) -> Iterator[JobRecord]:
+        """The jobs that may match, those first that come first in a list."""
+        jobs = self._state.jobs
+        if query.key is not None:
+            found = [jobs.by_key(query.namespace, query.key)]
+        elif query.ids:
+            found = [jobs.get(job_id) for job_id in set(query.ids)]
+        else:
+            return jobs.listed(query.namespace, query.before, resting=may_find_resting(query))
+        mine = [
+            job
+            for job in found
+            if job is not None
+            and job.namespace == query.namespace
+            and (query.before is None or job.listed < query.before)
+        ]
+        return iter(sorted(mine, key=lambda job: job.listed, reverse=True))
 
 
 class Tasks(Duty):
@@ -494,6 +513,13 @@ def changed_fields(job: JobRecord) -> dict[str, object]:
 def is_made(job: JobRecord, move: JobMove) -> bool:
     """Check whether a move is a repeat."""
     return move.is_made(job.standing, (job.pause_reason, job.pause_until, job.paused_by))
+
+
+def may_find_resting(query: JobQuery) -> bool:
+    """Check whether a job at rest can match: it has no calendar and no next run, and goes on no more."""
+    goes_on = query.statuses and {JobStatus.SCHEDULED, JobStatus.PAUSED}.issuperset(query.statuses)
+    bounds = query.calendar, query.next_run_after, query.next_run_before
+    return not goes_on and all(each is None for each in bounds)
 
 
 def matches(row: JobRow, query: JobQuery) -> bool:

@@ -48,7 +48,7 @@ class Completions(Duty):
     def _succeed(self, namespace: str, start: Successor) -> bool:
         """Make what one job makes of it; whether that is a run."""
         state = self._state
-        job = state.jobs.get(start.job_id)
+        job = state.jobs.to_change(start.job_id)
         if job is None or job.namespace != namespace or job.standing is JobAction.CANCEL:
             return False
         if start.skip is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final, cast
@@ -56,7 +56,9 @@ class Checks(Duty):
         if after is None or walk is None:
             walk = self._walks[check] = sorted(subjects, key=_NUMBER)
         begin = 0 if after is None else bisect_right(walk, after.int, key=_NUMBER)
-        page = list(islice((each for each in islice(walk, begin, None) if each in subjects), limit))
+        # By slices: to count from the first subject to this page would make a walk quadratic.
+        later = chain.from_iterable(walk[start : start + limit] for start in range(begin, len(walk), max(1, limit)))
+        page = list(islice((each for each in later if each in subjects), limit))
         if len(page) < limit:
             del self._walks[check]
         return page
@@ -88,7 +90,7 @@ class TimerRepair(Duty):
     """`TimerStore.restore` of the port."""
 
     async def restore(self, namespace: str, job_id: UUID, timer: TimerState, *, expected_version: int) -> bool:
-        job = self._state.jobs.get(job_id)
+        job = self._state.jobs.to_change(job_id)
         if job is None or job.namespace != namespace or job.version != expected_version or job.timer is not None:
             return False
         if job.standing is JobAction.CANCEL or self._state.is_paused(job):
@@ -130,8 +132,8 @@ def all_runs(state: State) -> Collection[UUID]:
     return state.runs
 
 
-def all_jobs(state: State) -> Collection[UUID]:
-    return state.jobs
+def all_awake(state: State) -> Collection[UUID]:
+    return {job.job_id for job in state.jobs.awake}
 
 
 def all_planned(state: State) -> Collection[UUID]:
@@ -287,8 +289,8 @@ CHECKS: Final[Mapping[Check, tuple[Callable[[State], Collection[UUID]], Judgemen
         Check.ENDED_ONCE: (all_runs, ended_once),
         Check.HELD_BY_ACTIVE: (all_runs, held_by_active),
         Check.CLAIMED_IN_TIME: (all_runs, claimed_in_time),
-        Check.FIRED_IN_TIME: (all_jobs, fired_in_time),
-        Check.PLANNED: (all_jobs, planned),
+        Check.FIRED_IN_TIME: (all_awake, fired_in_time),
+        Check.PLANNED: (all_awake, planned),
         Check.WAITS_FOR_SOMETHING: (all_runs, waits_for_something),
         Check.FOLLOWED_IN_TIME: (all_followed, followed_in_time),
         Check.HEARD_IN_TIME: (all_runs, heard_in_time),

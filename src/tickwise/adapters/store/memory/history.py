@@ -167,13 +167,17 @@ class Upkeep(Duty):
 
     def _drop_jobs(self, since: float) -> list[UUID]:
         """One-time jobs that have nothing to come and nothing on record any more."""
-        dropped = [job for job in self._state.jobs.values() if job.created_at < since and self._is_over(job)]
+        resting = self._state.jobs.resting_before(since)
+        gone = [job_id for job_id in resting if not self._state.ended.has_any(job_id)]
+        for job_id in gone:
+            del self._state.jobs[job_id]
+        dropped = [job for job in self._state.jobs.awake if job.created_at < since and self._is_over(job)]
         for job in dropped:
             del self._state.jobs[job.job_id]
             self._state.secret_uses.drop(job)
             if job.key is not None:
-                del self._state.job_keys[job.namespace, job.key]
-        return [job.job_id for job in dropped]
+                del self._state.jobs.keyed[job.namespace, job.key]
+        return gone + [job.job_id for job in dropped]
 
     def _is_over(self, job: JobRecord) -> bool:
         """Check whether a job is finished and forgotten: recurring ones never are."""

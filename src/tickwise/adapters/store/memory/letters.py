@@ -120,7 +120,7 @@ class Letters(LetterViews):
             resolution=resolution,
         )
         if new is not None:
-            self._state.make_now(self._state.jobs[ended.row.job_id], new)
+            self._state.make_now(self._state.job(namespace, ended.row.job_id), new)
         if resolution is not None:
             self._state.note_completion(ended, succeeded=resolution is LetterResolution.SUCCEEDED)
         return Settled.SETTLED

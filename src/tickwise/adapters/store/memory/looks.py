@@ -43,7 +43,7 @@ class Looks(JobSearches, RunSearches):
         if isinstance(query, JobsOfQuery):
             return Page(self._state.job_row(job) for job in self._of(query.namespace, query.jobs, query.within))
         found = []
-        for job in self._state.jobs.values():
+        for job in self._state.jobs.awake:
             if job.namespace != query.namespace or not selectors.matches(job.labels, query.within):
                 continue
             times = [due for due in _times(job) if in_window(due, query.after, query.before)]
@@ -65,10 +65,11 @@ class Looks(JobSearches, RunSearches):
         return found
 
     def _jobs_ending(self, query: EndingQuery) -> Page[JobRow]:
-        since = name_from(query.since)
+        since, jobs = name_from(query.since), self._state.jobs
+        resting = [each for each in jobs.resting_since(since) if str(each).endswith(query.ending)]
         found = [
             self._state.job_row(job)
-            for job in self._state.jobs.values()
+            for job in (*jobs.awake, *(jobs[each] for each in resting))
             if str(job.job_id).endswith(query.ending)
             and job.namespace == query.namespace
             and selectors.matches(job.labels, query.within)
@@ -92,7 +93,7 @@ class Looks(JobSearches, RunSearches):
     async def _planned(self, query: PlannedQuery) -> PlannedPage:
         found = sorted(
             (job.timer.pending.due, job.job_id, job)
-            for job in self._state.jobs.values()
+            for job in self._state.jobs.awake
             if job.timer is not None and query.due_after <= job.timer.pending.due < query.due_before
             if _is_planned_by(job, query)
         )

@@ -47,7 +47,7 @@ def _counted(state: State, namespace: str) -> tuple[int, int]:
     """Active jobs that last, and the bytes of their definitions and of stored tasks."""
     active = [
         job
-        for job in state.jobs.values()
+        for job in state.jobs.awake
         if job.namespace == namespace
         and job.lasting
         and job.standing is not JobAction.CANCEL

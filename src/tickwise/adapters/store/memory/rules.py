@@ -100,7 +100,7 @@ class Rules(Duty):
     def _is_used(self, namespace: str, calendar: str) -> bool:
         return any(
             job.namespace == namespace and calendar in job.calendars and job.standing is not JobAction.CANCEL
-            for job in self._state.jobs.values()
+            for job in self._state.jobs.awake
         )
 
 
@@ -148,7 +148,7 @@ class Stops(Duty):
     async def due(self, namespace: str, scope: StopScope, *, until: float, limit: int) -> Sequence[DueJob]:
         found = [
             DueJob(job.job_id, job.name, job.definition, job.timer.pending)
-            for job in self._state.jobs.values()
+            for job in self._state.jobs.awake
             if job.namespace == namespace
             and job.timer is not None
             and job.timer.pending.due < until

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.audit import AuditLog
 from tickwise.adapters.store.memory.ended import EndedRuns
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.records import (
     AlertRecord,
     BatchRecord,
@@ -131,8 +132,7 @@ class State:
         self.near_seconds = near_seconds
         self.opened_at = clock.now()
         self.tickets = Numbers()
-        self.jobs: dict[UUID, JobRecord] = {}
-        self.job_keys: dict[tuple[str, str], JobRecord] = {}
+        self.jobs = JobTable()
         self.secret_uses = SecretUseIndex()
         self.one_time: TimeQueue[TimerRecord] = TimeQueue(self.tickets)
         """Timers of jobs that need no decision."""
@@ -271,8 +271,8 @@ class State:
     # ------------------------------------------------------------------------------------------- lookups
 
     def job(self, namespace: str, job_id: UUID) -> JobRecord:
-        """One job. Raises `NotFound`, also for a job of another namespace."""
-        job = self.jobs.get(job_id)
+        """One job, to be changed. Raises `NotFound`, also for a job of another namespace."""
+        job = self.jobs.to_change(job_id)
         if job is None or job.namespace != namespace:
             raise JobNotFound(f"there is no job {job_id}", job_id=job_id)
         return job
@@ -326,8 +326,7 @@ class State:
     def free_lanes(self) -> None:
         """Forget lanes that no job and no run has used for an hour, where there is little room left."""
         now = self.now()
-        used = {(job.namespace, job.lane) for job in self.jobs.values()}
-        used |= {(run.job.namespace, run.lane) for run in self.runs.values()}
+        used = self.jobs.lanes() | {(run.job.namespace, run.lane) for run in self.runs.values()}
         for place, idle_since in list(self.known.items()):
             namespace = place[0]
             if len(self.known) <= MAX_LANES // 2 and self.known_of[namespace] <= MAX_LANES_OF_NAMESPACE // 2:
@@ -372,6 +371,7 @@ class State:
         if job.timer is not None:
             job.timer.place = 0
             job.timer = None
+            self.jobs.rest(job)
 
     def queue_of(self, timer: TimerRecord) -> TimeQueue[TimerRecord]:
         return self.decided if timer.run_id is None else self.one_time
@@ -407,7 +407,7 @@ class State:
             self.set_timer(job, timer.pending._replace(due=now), zone_data=timer.zone_data)
 
     def timers(self) -> list[TimerRecord]:
-        return [job.timer for job in self.jobs.values() if job.timer is not None]
+        return [job.timer for job in self.jobs.awake if job.timer is not None]
 
     # ------------------------------------------------------------------------------------------- a run's moves
 
@@ -623,6 +623,7 @@ class State:
         del self.runs[run.run_id], run.job.runs[run.run_id]
         if not run.job.runs:
             run.job.runs.clear()  # gives back the room of what was in it: there may be millions of jobs without a run
+            self.jobs.rest(run.job)
         self.unblock(run.job)
 
     # ------------------------------------------------------------------------------------------- waiting for others

@@ -61,7 +61,7 @@ def nothing(_: Sequence[None], __: Asked) -> None:
 
 
 def joined(answers: Sequence[Iterable[T]], _: Asked) -> list[T]:
-    """All, in any order."""
+    """The items of all shards, in any order."""
     return list(chain.from_iterable(answers))
 
 

@@ -190,27 +190,25 @@ class Fleet:
         answers = dict(zip(calls, await asyncio.gather(*calls.values(), return_exceptions=True), strict=True))
         found: dict[int, T] = {}
         failed: list[BaseException] = []
-        missing: list[int] = []
+        missing: dict[int, StoreUnavailable] = {}
         for number, answer in answers.items():
             if not isinstance(answer, BaseException):
                 found[number] = answer
             elif lenient and isinstance(answer, StoreUnavailable):
-                missing.append(number)
+                missing[number] = answer
             else:
                 failed.append(answer)
         if failed:
             raise _worst(failed)
         if missing and not found:
-            raise ShardUnavailable(
-                f"no database of these shards can be reached: {_listed(missing)}", shards=set(missing)
-            )
+            raise _none_answers(missing)
         note_missing(missing)
         return found
 
     async def _bounded(self, number: int, call: Callable[[Store], Awaitable[T]], *, patient: bool) -> T:
         """A call that is given up when the shard is slow, and not made while it was so lately."""
         if self.is_away(number):
-            raise ShardUnavailable(f"shard {number} did not answer in time", shards={number})
+            raise ShardUnavailable(f"shard {number} did not answer a moment ago", shards={number})
         try:
             async with asyncio.timeout(None if patient else SLOW_SECONDS):
                 return await self.on(number, call)
@@ -258,6 +256,12 @@ def _worst(failed: Sequence[BaseException]) -> BaseException:
     return ShardUnavailable(
         "; ".join(each.detail for each in away), shards=set().union(*(each.shards for each in away))
     )
+
+
+def _none_answers(missing: Mapping[int, StoreUnavailable]) -> ShardUnavailable:
+    """The error of shards that are all away, by number. One cause stands for all: there may be 64 of them."""
+    cause = next(iter(missing.values()))
+    return ShardUnavailable(f"none of the shards {_listed(missing)} answers; {cause.detail}", shards=set(missing))
 
 
 def _listed(numbers: Collection[int]) -> str:

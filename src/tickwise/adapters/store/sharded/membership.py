@@ -63,11 +63,11 @@ class Memberships:
         self._members: defaultdict[int, Membership] = defaultdict(Membership)
 
     def of(self, executor: int) -> Membership:
-        """One executor."""
+        """The membership of an executor, empty at first."""
         return self._members[executor]
 
     def forget(self, executor: int) -> None:
-        """It has left."""
+        """Remove an executor that has left."""
         self._members.pop(executor, None)
 
     def lost(self, executor: int) -> Collection[int]:

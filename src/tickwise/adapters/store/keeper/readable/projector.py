@@ -39,6 +39,9 @@ from tickwise.ports.clock import Clock
 
 FLUSH_SECONDS: Final = 1.0
 """Between the begins of two writes: so far rows are behind, and so many changes of a short run become one write."""
+FLUSH_LOAD_SECONDS: Final = 3.0
+"""Between the begins of two writes where `HELD_KEYS` or more wait: a write of a few rows costs the node nearly as much
+as one of many."""
 HELD_SECONDS: Final = 5.0
 """For so long a new run waits for its end, and its job with it, before they are written as they are."""
 HELD_LOAD_SECONDS: Final = 10.0
@@ -87,7 +90,8 @@ class TableProjector:
         self._wanted = 0
         """The highest position that somebody waits for."""
         self._moved = asyncio.Condition()
-        self._hurries = False
+        self._hurry = asyncio.Event()
+        """Set at the end: all is written at once."""
         self._is_suspended = True
         """Nobody waits for tables that are not there: they will be made anew."""
         self._looked = 0.0
@@ -110,7 +114,8 @@ class TableProjector:
         await self._stop()
         self._log, self._tail, self._checkpoint = log, LogTail(log, last), checkpoint
         # Until its place is known: a checkpoint that counted meanwhile might hide what is not projected.
-        self._is_suspended, self._hurries, self.position = False, False, 0
+        self._is_suspended, self.position = False, 0
+        self._hurry.clear()
         self._task = asyncio.create_task(self._run())
 
     def put(self, position: int, body: bytes) -> None:
@@ -142,7 +147,7 @@ class TableProjector:
     async def close(self) -> None:
         """See the port."""
         if self._task is not None and self._tail is not None and not self._is_suspended:
-            self._hurries = True
+            self._hurry.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self.reached(self._tail.last)
@@ -308,7 +313,7 @@ class TableProjector:
             began = clock.monotonic()
             async with self._taking:
                 is_full = len(self._window) >= PENDING_KEYS // 2 or tail.behind_bytes > BEHIND_BYTES // 2
-                position = await self._settle(shadow, everything=self._hurries or is_full)
+                position = await self._settle(shadow, everything=self._hurry.is_set() or is_full)
                 pending = shadow.pending
                 if pending is not None and pending.partitions:
                     shadow.pending = PendingRows(horizon)
@@ -322,8 +327,19 @@ class TableProjector:
                 await self._look()
             if len(self._window):
                 self._work.set()
-            if not self._hurries:
-                await clock.sleep(max(0.0, FLUSH_SECONDS - (clock.monotonic() - began)))
+            seconds = FLUSH_SECONDS if len(self._window) < HELD_KEYS else FLUSH_LOAD_SECONDS
+            await self._pause(seconds - (clock.monotonic() - began))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but for the end of this process."""
+        waits = [asyncio.create_task(self._clock.sleep(max(0.0, seconds))), asyncio.create_task(self._hurry_up())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await end_all(*waits)
+
+    async def _hurry_up(self) -> None:
+        await self._hurry.wait()
 
     async def _keep_place(self, position: int) -> None:
         """All rows up to this entry are stored."""

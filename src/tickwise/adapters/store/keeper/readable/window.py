@@ -32,7 +32,7 @@ Changes = Mapping[str, Mapping[Any, Change]]
 class MergedChange:
     """The changes of one key."""
 
-    __slots__ = ("came", "first", "how", "raws", "value")
+    __slots__ = ("came", "first", "how", "key", "raws", "value")
 
     def __init__(self, how: int, raw: Any, first: int, came: float) -> None:
         self.how = how
@@ -40,6 +40,8 @@ class MergedChange:
         """Images that are not read yet: a whole one, or fields, each newer than the one before."""
         self.value: Any = None
         """As far as it was read."""
+        self.key: Any = None
+        """None: it was not read. What is held back is looked at again and again."""
         self.first = first
         """The position of the entry in which it began."""
         self.came = came
@@ -129,7 +131,9 @@ class ChangeWindow:
                     continue
                 reader = readers[path]
                 outcome = change.read(reader)
-                key, value = reader.key(raw_key), outcome[1]
+                key, value = change.key, outcome[1]
+                if key is None:
+                    key = change.key = reader.key(raw_key)
                 if is_held and path == JOBS_PATH and key not in owners and value.get("timer") is None:
                     held[raw_key] = change
                     continue

@@ -185,7 +185,7 @@ def _tagged(kinds: tuple[Any, ...]) -> ValueForm:
 
 
 class CallForm:
-    """One method of the port."""
+    """The encoding of the calls of one method of the port, and of their answers."""
 
     def __init__(self, name: str, method: Any) -> None:
         hints = get_type_hints(method)
@@ -251,8 +251,17 @@ FORMS: Final = _forms()
 READING: Final = frozenset(
     {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")}
     | {"now", "upkeep.stats", "shard_map.read"}
+    # What requests read: who asks, what they may do, and what they ask for.
+    | {"keys.find", "keys.of_id", "keys.page", "keys.count", "users.get", "users.page", "roles.all"}
+    | {"sessions.public_keys", "identity_keys.find", "federations.get", "federations.page", "federations.of_issuer"}
+    | {"namespaces.get", "namespaces.page", "rules.all", "stops.find", "queues.all", "executors.all", "executors.keys"}
+    | {"jobs.get", "runs.get", "runs.attempts", "letters.get", "operations.get", "audit.find", "incidents.between"}
+    | {"tasks.get", "tasks.page", "tasks.versions", "tasks.scripts", "secrets.find", "secrets.uses", "secrets.versions"}
+    | {"saved_views.find", "status_pages.find", "channels.find", "notices.find", "notification_rules.find"}
+    | {"alerts.find", "objectives.find", "error_groups.get", "error_groups.search", "error_groups.hours"}
+    | {"error_groups.jobs", "error_groups.of_runs"}
 )
-"""Calls that change nothing: one whose answer was lost is made again."""
+"""Calls that change nothing: one whose answer was lost is made again. All others are in doubt then."""
 
 handovers: Final = reader(list[Handover])
 

@@ -27,7 +27,7 @@ class Hello(msgspec.Struct):
 
 
 class Welcome(msgspec.Struct):
-    """Its answer."""
+    """The answer of a keeper to `Hello`."""
 
     cluster_id: str
     release: str

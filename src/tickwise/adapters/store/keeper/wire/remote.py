@@ -36,7 +36,7 @@ logger = structlog.get_logger("tickwise.store")
 
 
 class RemotePart:
-    """One part of the store."""
+    """A part of the store, such as `jobs`; each method is a call to the keeper."""
 
     def __init__(self, calls: Mapping[str, Call]) -> None:
         self.__dict__.update(calls)
@@ -117,9 +117,11 @@ class RemoteStore:
                 link = await self._connected()
                 answer = await link.call(form.name, body)
                 return form.read_answer(answer)
-            except InDoubt:
-                if form.name not in READING or self.clock.monotonic() > end:
+            except InDoubt as failure:
+                if form.name not in READING:
                     raise
+                if self.clock.monotonic() > end:
+                    raise StoreUnavailable(failure.detail) from failure  # it changed nothing, so nothing is in doubt
             except StoreUnavailable as failure:
                 if isinstance(failure, NotServedHere) and self._link is not None:
                     self._link.leave()

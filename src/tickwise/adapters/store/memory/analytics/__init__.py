@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 from tickwise.adapters.store.memory.ended import Within
 from tickwise.adapters.store.memory.history import is_of
@@ -35,7 +36,8 @@ class AnalyticsSearches(Duty):
         if row.key is None:
             return None
         if group_by is GroupBy.JOB:
-            return next((job.name for job_id, job in self._state.jobs.items() if str(job_id) == row.key), None)
+            job = self._state.jobs.get(UUID(row.key))
+            return None if job is None else str(job.name)
         if group_by is GroupBy.EXECUTOR:
             executor = self._state.executors.get(int(row.key))
             return None if executor is None else executor.said.name

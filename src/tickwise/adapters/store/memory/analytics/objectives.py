@@ -33,7 +33,7 @@ class Objectives(Duty):
     async def jobs(self, query: ObjectiveJobsQuery) -> ObjectiveJobs:
         rows = [
             job
-            for job in sorted(self._state.jobs.values(), key=lambda job: job.job_id)
+            for job in sorted(self._state.jobs.awake, key=lambda job: job.job_id)
             if job.recurring
             and OBJECTIVE in job.definition
             and query.namespace in (None, job.namespace)

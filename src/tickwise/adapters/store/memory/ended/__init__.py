@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequen
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.records import EndedRun
 from tickwise.domain.lifecycle import RunState
 from tickwise.ports.store import RunQuery
@@ -58,6 +59,10 @@ class EndedRuns(MutableMapping[UUID, EndedRun]):
     def note_by(self, came: Callable[[UUID], None], goes: Callable[[UUID], None]) -> None:
         """Tell of each run that comes, and of each that goes, from now on."""
         self._came, self._goes = came, goes
+
+    def make_jobs(self) -> JobTable:
+        """An empty table of jobs for a store that keeps ended runs as this does; it is closed with this."""
+        return JobTable()
 
     def close(self) -> None:
         """Give back what is held outside of memory."""

@@ -82,14 +82,15 @@ class Delays(Duty):
     async def watched_jobs(
         self, namespaces: Collection[str], limit: int, *, after: UUID, ids: Collection[UUID] | None = None
     ) -> NoticeJobPage:
-        known = sorted(each for each in self._state.jobs if each > after and (ids is None or each in ids))
-        page = [self._state.jobs[each] for each in known[:limit]]
-        jobs = [
+        jobs = self._state.jobs
+        named = None if ids is None else sorted(each for each in set(ids) if each > after and each in jobs)[:limit]
+        page = [jobs[each] for each in (jobs.ids_after(after, limit) if named is None else named)]
+        found = [
             NoticeJob(each.namespace, each.job_id, each.name, dict(each.labels))
             for each in page
             if each.namespace in namespaces
         ]
-        return NoticeJobPage(jobs, page[-1].job_id if len(page) >= limit else None)
+        return NoticeJobPage(found, page[-1].job_id if len(page) >= limit else None)
 
     async def overdue_timers(
         self, namespaces: Collection[str], seconds: float, limit: int, *, after: TimerPlace = FROM_THE_FIRST

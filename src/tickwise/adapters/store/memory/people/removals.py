@@ -55,15 +55,15 @@ class Removals(Duty):
             removal.free_at = self._state.now() + seconds
 
     async def left(self, name: str) -> NamespaceLeft:
-        jobs = [job for job in self._state.jobs.values() if job.namespace == name]
+        jobs = sum(job.namespace == name for job in self._state.jobs.awake) + self._state.jobs.resting_in(name)
         runs = sum(run.job.namespace == name for run in self._state.runs.values())
         ended = self._state.ended.number_of(name)
-        return NamespaceLeft(min(len(jobs), MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
+        return NamespaceLeft(min(jobs, MAX_LEFT), min(runs, MAX_LEFT), min(ended, MAX_LEFT))
 
     async def jobs(self, name: str, *, after: UUID | None, limit: int) -> Sequence[UUID]:
         going = [
             job.job_id
-            for job in self._state.jobs.values()
+            for job in self._state.jobs.awake
             if job.namespace == name and (after is None or job.job_id > after) and self._goes_on(job)
         ]
         return sorted(going)[:limit]
@@ -95,9 +95,12 @@ class Removals(Duty):
         if name not in self._state.removals:
             return 0
         state = self._state
-        jobs = [job for job in state.jobs.values() if job.namespace == name and not job.runs][:limit]
+        jobs = [job for job in state.jobs.awake if job.namespace == name and not job.runs][:limit]
         for job in jobs:
             self._drop_job(job)
+        resting = state.jobs.resting_of(name, limit - len(jobs))
+        for job_id in resting:
+            del state.jobs[job_id]
         rules = drop(state.rules, [each for each in state.rules if each[0] == name], limit)
         if rules:
             state.rules_version += 1
@@ -108,6 +111,7 @@ class Removals(Duty):
             del state.ended_before[objective_id]
         return (
             len(jobs)
+            + len(resting)
             + rules
             + drop(state.tasks, [each for each in state.tasks if each[0] == name], limit)
             + drop(state.stops, [key for key, each in state.stops.items() if each.namespace == name], limit)
@@ -189,7 +193,7 @@ class Removals(Duty):
         del self._state.jobs[job.job_id]
         self._state.secret_uses.drop(job)
         if job.key is not None:
-            del self._state.job_keys[job.namespace, job.key]
+            del self._state.jobs.keyed[job.namespace, job.key]
 
     def _drop_people(self, name: str) -> None:
         """The memberships and roles of a namespace, and the sessions that are bound to it."""

@@ -100,6 +100,8 @@ class Attempts(Part):
         async with self._links.line("claim").use(writes=True) as connection:
             # Timed inside its turn, so that waiting for another claim is not taken for the cost of this one.
             begun = self._clock.monotonic()
+            # Read before the statement: it sees no run that is added after its begin, however late its answer comes.
+            passed = self._shared.no_later_than_now()
             rows = await connection.fetch(
                 statement("claim"),
                 request.executor,
@@ -120,12 +122,10 @@ class Attempts(Part):
             taken = [(row[_LANE], row[_READY]) for row in rows]
             if rows:
                 self._took(request.executor, rows[0][_TOKEN], taken)
-        if rows:
-            self._shared.hear(rows[0][_NOW])
-        now = self._shared.no_later_than_now()
-        claimer.claimed(reach, taken, Seen(len(rows) < limit, now, begun, ended))
+        claimer.claimed(reach, taken, Seen(len(rows) < limit, rows[0][_NOW] if rows else passed, begun, ended))
         if not rows:
             return []
+        self._shared.hear(rows[0][_NOW])
         return _claims(await self._in_order(rows, claimer, fair=fair))
 
     async def _claim_named(self, request: ClaimRequest, runs: Sequence[UUID]) -> Sequence[Claimed]:

@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     exhausted: bool
     """There was no more in any lane."""
     now: float
-    """The store's clock, or an instant that it has passed."""
+    """The store's clock as the claim began, or an instant that it had passed by then."""
     begun: float
     ended: float
     """On our clock."""
