@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.adapters.store.cassandra.pieces import cut, joined
+from tickwise.adapters.store.cassandra.pieces import cut, read_value
 from tickwise.adapters.store.keeper.log import BlockName
 from tickwise.domain.errors import Misconfigured
 
@@ -32,14 +32,7 @@ class HistoryBlocks:
 
     async def read(self, name: BlockName) -> bytes:
         """The body of a block. Raises `Misconfigured` if it is not there."""
-        rows: list[tuple[int, bytes]] = []
-        after: bytes | None = None
-        while True:
-            found, after = await self._link.page("block_read", self._shard, *name, after=after)
-            rows += [(pieces, body) for pieces, body in found]
-            if after is None:
-                break
-        body = joined(rows)
+        body = await read_value(self._link, "block_read", self._shard, *name)
         if body is None:
             raise Misconfigured(
                 f"block {name.number} of epoch {name.epoch} of shard {self._shard} is missing: restore the keyspace "

@@ -13,7 +13,7 @@ from typing import Final
 
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.ownership import ShardRow
-from tickwise.adapters.store.cassandra.pieces import cut, joined
+from tickwise.adapters.store.cassandra.pieces import cut, read_value
 from tickwise.domain.errors import Misconfigured
 
 PARTS_AHEAD: Final = 64
@@ -44,15 +44,8 @@ class Checkpoints:
     async def read(self, row: ShardRow) -> AsyncIterator[bytes]:
         """The parts of the checkpoint that the row names. Raises `Misconfigured` if one is not there."""
         for part in range(row.checkpoint_parts or 0):
-            rows: list[tuple[int, bytes]] = []
-            after: bytes | None = None
-            while True:
-                named = (self._shard, row.checkpoint_epoch, row.checkpoint_number, part)
-                found, after = await self._link.page("part_read", *named, after=after)
-                rows += [(pieces, body) for pieces, body in found]
-                if after is None:
-                    break
-            body = joined(rows)
+            named = self._shard, row.checkpoint_epoch, row.checkpoint_number, part
+            body = await read_value(self._link, "part_read", *named)
             if body is None:
                 raise Misconfigured(
                     f"part {part} of the checkpoint of shard {self._shard} at position {row.checkpoint} is missing: "

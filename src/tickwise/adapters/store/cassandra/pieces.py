@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
+
+from tickwise.adapters.store.cassandra.link import CassandraLink
 
 PIECE_BYTES: Final = 512 << 10
 
@@ -18,6 +20,17 @@ def joined(rows: Sequence[tuple[int, bytes]]) -> bytes | None:
     if not rows or len(rows) != rows[0][0]:
         return None
     return b"".join(body for _, body in rows)
+
+
+async def read_value(link: CassandraLink, name: str, *key: Any) -> bytes | None:
+    """The value whose pieces that statement reads, page by page: rows as `joined` takes them. None: one is missing."""
+    rows: list[tuple[int, bytes]] = []
+    after: bytes | None = None
+    while True:
+        found, after = await link.page(name, *key, after=after)
+        rows += [(pieces, body) for pieces, body in found]
+        if after is None:
+            return joined(rows)
 
 
 def grouped(rows: Sequence[tuple[int, int, int, int, bytes]]) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
