@@ -52,6 +52,26 @@ async def test_what_was_found_in_time_is_shown_behind_the_cause() -> None:
     assert DoctorFinding("schema", "ok", "4") == second
 
 
+LOGS = """import asyncio, structlog
+from tickwise.wiring.cassandra import bounded_look
+from tickwise.wiring.findings import DoctorFinding
+
+async def findings(url):
+    structlog.get_logger().warning("cassandra_slow")
+    yield DoctorFinding("schema", "ok", "4")
+
+bounded_look.cassandra_findings = findings
+asyncio.run(bounded_look.look())
+"""
+
+
+async def test_lines_of_a_log_are_no_findings() -> None:
+    """The driver and the link write some, as where a node is slow."""
+    assert [DoctorFinding("schema", "ok", "4")] == await bounded_findings(
+        URL, seconds=60.0, command=(sys.executable, "-c", LOGS)
+    )
+
+
 async def test_a_look_that_fails_is_told() -> None:
     """With what it had found."""
     fails = (sys.executable, "-c", ONE + "sys.exit(3)")

@@ -18,6 +18,7 @@ import msgspec
 
 from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.domain.errors import TickwiseError
+from tickwise.observability.logs import configure
 from tickwise.wiring.cassandra.keyspace import cassandra_findings
 from tickwise.wiring.findings import DoctorFinding
 
@@ -91,7 +92,9 @@ async def _reached(place: tuple[str, int]) -> tuple[str, int, bool]:
     return *place, True
 
 
-async def _main() -> None:
+async def look() -> None:
+    """Write the findings about the address that stdin gives, and nothing else: no line of a log is among them."""
+    configure()
     url = sys.stdin.read()
     try:
         async for finding in cassandra_findings(url):
@@ -106,4 +109,4 @@ def _write(finding: DoctorFinding) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    asyncio.run(look())
