@@ -339,22 +339,50 @@ async def test_a_keeper_that_says_nothing_is_given_up(
 ) -> None:
     """It may be frozen, and another one may have the shard; one that works answers while its log takes long."""
     monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
-    clock = SteppedClock()
-    client = await keeper.client(clock=clock)
+    client, looks = await keeper.client(), 0
+    look = link_module.KeeperLink._look
+
+    def counted(link: link_module.KeeperLink) -> None:
+        nonlocal looks
+        looks += 1
+        look(link)
+
+    monkeypatch.setattr(link_module.KeeperLink, "_look", counted)
     make = Factory(await client.now(), seed="silent")
     keeper.log.gate.clear()
     adding = asyncio.create_task(client.jobs.add([make.job()]))
-    await eventually(lambda: keeper.log.waiting)
-    link = client._link
-    assert link is not None
-    for _ in range(4):
-        clock.seconds += 0.75 * link_module.SILENT_SECONDS
-        await eventually(lambda: link._heard_at == clock.seconds or adding.done())
+    await eventually(lambda: looks > 4 * link_module.SILENT_LOOKS or adding.done())
     assert not adding.done()
     monkeypatch.setattr(server_module._ServerConnection, "heard", lambda *_: None)
-    clock.seconds += 1.25 * link_module.SILENT_SECONDS
     with pytest.raises(InDoubt):
         await adding
+
+
+async def test_a_client_that_was_held_up_does_not_take_its_keeper_for_silent(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process computed for a while, or its machine was frozen: what the keeper said meanwhile is still unread."""
+    monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
+    clock = SteppedClock()
+    client = await keeper.client(clock=clock)
+    make = Factory(await client.now(), seed="held up")
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(client.jobs.add([make.job()]))
+    await eventually(lambda: keeper.log.waiting)
+    looks = asyncio.Event()
+    look = link_module.KeeperLink._look
+
+    def noted(link: link_module.KeeperLink) -> None:
+        look(link)
+        looks.set()
+
+    monkeypatch.setattr(link_module.KeeperLink, "_look", noted)
+    await eventually(looks.is_set)
+    clock.seconds += 1_000.0
+    looks.clear()
+    await eventually(looks.is_set)
+    keeper.log.gate.set()
+    assert [Added.CREATED] == await adding
 
 
 # ------------------------------------------------------------------------------------------ what is full

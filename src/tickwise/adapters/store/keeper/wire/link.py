@@ -2,7 +2,8 @@
 
     connect ──► compare the certificate ──► hello ──► call, call, …  ──► its end: calls without an answer are in doubt
 
-A keeper that says nothing for `SILENT_SECONDS` while it is asked is given up: another one may have the shard by then.
+A keeper that says nothing between `SILENT_LOOKS` looks while it is asked is given up: another one may have the shard by
+then. Looks are counted, not seconds: a process that was held up itself has not listened meanwhile.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 
 CONNECT_SECONDS: Final = 3.0
-SILENT_SECONDS: Final = 4.0
-"""More than a keeper computes at a stretch; less than its lease and a takeover."""
 LOOK_SECONDS: Final = 1.0
+SILENT_LOOKS: Final = 4
+"""In seconds this is more than a keeper computes at a stretch, and less than its lease and a takeover."""
 
 _refusals: Final = reader(Refusal | None)
 _welcome: Final = reader(Welcome)
@@ -56,7 +57,8 @@ class KeeperLink(FrameProtocol):
         self._numbers = 0
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._room = asyncio.Semaphore(CALLS_MOST)
-        self._heard_at = clock.monotonic()
+        self._silent_looks = 0
+        """Since something was heard."""
         self._watch: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -114,7 +116,7 @@ class KeeperLink(FrameProtocol):
         number = self._numbers
         self.send(encoded((REQUEST, number, name, msgspec.Raw(body))))
         if not self._waiting:
-            self._heard_at = self._clock.monotonic()
+            self._silent_looks = 0
         waiting: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         if self._watch is None:
@@ -135,7 +137,7 @@ class KeeperLink(FrameProtocol):
             self.end()
 
     def heard(self, body: bytes) -> None:
-        self._heard_at = self._clock.monotonic()
+        self._silent_looks = 0
         response = read_response(body)
         if response.kind == NOTICE:
             if response.number == ELSEWHERE:
@@ -163,7 +165,8 @@ class KeeperLink(FrameProtocol):
         self._watch = None
         if self.transport is None or not self._waiting:
             return
-        if self._clock.monotonic() - self._heard_at > SILENT_SECONDS:
+        self._silent_looks += 1
+        if self._silent_looks >= SILENT_LOOKS:
             self.abort()
             return
         self.send(encoded((REQUEST, 0, ALIVE, None)))
