@@ -205,9 +205,9 @@ class WatchedStore(KeeperStore):
         self.watched_log = WatchedLog(folder, sync=lambda _file: None)
         super().__init__(self.watched_log, clock, make_ended=make_ended)
 
-    async def _settled(self) -> None:
+    async def _settled(self, name: str = "") -> None:
         before = self.position
-        await super()._settled()
+        await super()._settled(name)
         self._calls_made += 1
         if self._calls_made >= self._next_checkpoint and not self._keeping.locked():
             self._next_checkpoint *= 2

@@ -302,21 +302,6 @@ async def test_a_fault_of_the_program_gives_the_shard_up(tmp_path: Path, clock: 
     assert log.is_released
 
 
-async def test_effects_that_no_entry_can_hold_give_the_shard_up(tmp_path: Path, clock: VirtualClock) -> None:
-    """Else the job would be in memory and in no log: answered for now, and gone after the next start."""
-    lost = list[str]()
-    store = KeeperStore(FileLog(tmp_path), clock, lost=lost.append)
-    await store.open()
-    make = Factory(await store.now(), seed="too large")
-    too_large: Any = 1 << 64
-    with pytest.raises(OverflowError):
-        await store.jobs.add([make.job(labels={"size": too_large})])
-    with pytest.raises(StoreUnavailable, match="fault of this keeper"):
-        await store.jobs.add([make.job()])
-    assert 1 == len(lost)
-    await store.close()
-
-
 class FaultyCheckpointLog(GatedLog):
     """A log with a fault of the program where checkpoints are kept."""
 

@@ -198,16 +198,13 @@ async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: GatedServe
 
 
 async def test_who_says_nothing_is_not_waited_for(keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are more of them kept than there is room for."""
+    """Nor does it take a place from then on."""
     monkeypatch.setattr(server_module, "HELLO_SECONDS", 0.2)
-    async with Caller(keeper) as caller:
-        assert await caller.is_ended()
-    monkeypatch.setattr(server_module, "UNKNOWN_MOST", 0)
     async with Caller(keeper) as caller:
         assert await caller.is_ended()
     monkeypatch.undo()
     assert 0 < await (await keeper.client()).now()
-    assert 0 == keeper.server.unknown
+    assert 0 == len(keeper.server.strangers)
 
 
 async def test_who_begins_no_handshake_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

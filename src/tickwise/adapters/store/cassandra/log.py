@@ -42,6 +42,7 @@ SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""
 ENTRY_MAX_BYTES: Final = 64 << 20
+"""128 pieces in one partition; a reader has it whole in memory."""
 IN_DOUBT: Final = "an entry of this log may exist or not: acquire the log again"
 
 
@@ -83,6 +84,7 @@ class CassandraLog:
         self._nonce = ""
         """Of the last tenure that this object asked for: its lease need not be waited for."""
         self.shard = shard
+        self.entry_max_bytes = ENTRY_MAX_BYTES
         self.time = ClusterTime(link)
         """The store's clock; told since the first `acquire`."""
 
@@ -225,7 +227,7 @@ class CassandraLog:
         """Store one entry and return its position."""
         held = self._owned()
         if len(body) > ENTRY_MAX_BYTES:
-            raise Bug(f"an entry of {len(body)} bytes; the most is {ENTRY_MAX_BYTES}")
+            raise Bug(f"an entry of {len(body)} bytes; the most is {ENTRY_MAX_BYTES}")  # `entry_max_bytes` says it
         position = held.last + 1
         try:
             async with held.lock:
@@ -364,7 +366,7 @@ async def endpoint_is_gone(endpoint: str) -> bool:
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except OSError as failure:
         return failure.errno == errno.ECONNREFUSED
-    except (TimeoutError, ValueError):
+    except (TimeoutError, ValueError, OverflowError):  # what stands in the row may be no port
         return False
     writer.close()
     return False

@@ -17,6 +17,7 @@ import gc
 import math
 import os
 import socket
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
@@ -46,7 +47,15 @@ from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
-from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import (
+    InDoubt,
+    Invalid,
+    Misconfigured,
+    Refused,
+    StoreUnavailable,
+    TickwiseError,
+    TooLarge,
+)
 from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
@@ -62,6 +71,9 @@ RENEW_SECONDS: Final = 0.25
 GATHER_BYTES: Final = 16 << 10
 """After an entry of this size the next one may be gathered for a while: there is load."""
 
+GROUP_BYTES: Final = 8 << 20
+"""Calls that come while an entry is written share the next one up to this size: all of them wait for all of it."""
+
 OWN_FAULT: Final = "a fault of this keeper"
 
 logger = structlog.get_logger("tickwise.store")
@@ -70,12 +82,23 @@ logger = structlog.get_logger("tickwise.store")
 class CommitGroup:
     """Calls that one entry of the log answers."""
 
-    __slots__ = ("bodies", "done", "handovers")
+    __slots__ = ("bodies", "done", "handovers", "size")
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
+        self.size = 0
         self.handovers: list[Handover] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def add(self, body: bytes, handovers: Sequence[Handover]) -> None:
+        """Take the effects of one more call."""
+        self.bodies.append(body)
+        self.size += len(body)
+        self.handovers += handovers
+
+    def has_room(self, body: bytes) -> bool:
+        """Check whether the effects of a call go into the same entry."""
+        return not self.bodies or self.size + len(body) <= GROUP_BYTES
 
     def fail(self, failure: TickwiseError) -> None:
         """Tell its callers; there may be none."""
@@ -154,7 +177,13 @@ class KeeperStore(WrappedStore):
             return
         self._kick = asyncio.Event()
         self._open_group = CommitGroup()
+        self._full: deque[CommitGroup] = deque()
+        """Groups before the open one that take no further call."""
         self._flying: CommitGroup | None = None
+        self._undoing = False
+        """No entry can hold the effects of a call: what came before it is written, then the state goes."""
+        self._heard: list[Handover] = []
+        """Handovers of calls whose effects are in no group yet."""
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
         for task in self._tasks:
@@ -169,7 +198,7 @@ class KeeperStore(WrappedStore):
         await end_tasks(task for task in (*self._tasks, self._checkpoint) if task is not None)
         if self._tasks:
             # Calls that came meanwhile.
-            self._open_group.fail(self._refusal)
+            self._fail_waiting(self._refusal)
             if self._flying is not None:
                 self._flying.fail(InDoubt("the store was closed while it wrote"))
         self._tasks, self._checkpoint = [], None
@@ -305,7 +334,7 @@ class KeeperStore(WrappedStore):
 
     def _hear(self, handover: Handover) -> None:
         heard = HEARD.get()
-        (self._open_group.handovers if heard is None else heard).append(handover)
+        (self._heard if heard is None else heard).append(handover)
 
     # ------------------------------------------------------------------------------------------- calls
 
@@ -324,7 +353,7 @@ class KeeperStore(WrappedStore):
                 self._spill_lost(failure)
                 raise
             finally:
-                await self._settled()
+                await self._settled(name)
 
         return durable
 
@@ -340,13 +369,17 @@ class KeeperStore(WrappedStore):
             self._checkpoint.cancel()
         self._tell_lost(failure)
 
-    async def _settled(self) -> None:
+    async def _settled(self, name: str = "") -> None:
         """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
         if self._refusal is not None:
             raise self._refusal
-        body, group = self._effects(), self._open_group
+        body, group = self._effects(name), self._open_group
         if body is not None:
-            group.bodies.append(body)
+            if not group.has_room(body):
+                self._full.append(group)
+                group = self._open_group = CommitGroup()
+            heard, self._heard = self._heard, []
+            group.add(body, heard)
             self._kick.set()
         elif not group.bodies:
             if self._flying is None:
@@ -355,12 +388,31 @@ class KeeperStore(WrappedStore):
         # A caller that goes away takes no other's answer with it.
         await asyncio.shield(group.done)
 
-    def _effects(self) -> bytes | None:
+    def _throw_away(self, name: str, refused: Refused) -> None:
+        """Undo a call whose effects no entry of the log can hold. The state is ahead of the log by that call alone: it
+        is built once more from the log, without the call, which nobody is to repeat."""
+        logger.error("effects_refused", call=name, detail=refused.detail)
+        self._refusal = StoreUnavailable("the state is built again: the effects of a call could not be kept")
+        self._undoing = True
+        self._kick.set()
+
+    def _effects(self, name: str) -> bytes | None:
         """The changes since the last time. In a frame of its own: that of a call that fails lives on in its error, and
         must hold no record of a state that is thrown away."""
         try:
             changes, values = self._recorder.take()
-            return entry_body(changes, values) if changes or values else None
+            if not (changes or values):
+                return None
+            body, most = entry_body(changes, values), self.log.entry_max_bytes
+            if len(body) <= most:
+                return body
+            refused: Refused = TooLarge(
+                f"{name} would change {len(body)} bytes at once; the most is {most}: ask for less at a time"
+            )
+        except (OverflowError, RecursionError) as failure:
+            refused = Invalid(
+                f"{name} has a value that cannot be kept, a number of more than 64 bits or deeply nested: {failure}"
+            )
         except SpillLost as failure:
             self._spill_lost(failure)
             raise
@@ -368,6 +420,8 @@ class KeeperStore(WrappedStore):
             # What was taken is in no entry, and cannot be taken once more: memory and log would differ for good.
             self._tell_lost(StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}"), fault)
             raise
+        self._throw_away(name, refused)
+        raise refused
 
     # ------------------------------------------------------------------------------------------- the log
 
@@ -375,9 +429,8 @@ class KeeperStore(WrappedStore):
         while True:
             await self._kick.wait()
             self._kick.clear()
-            while self._open_group.bodies:
-                group = self._flying = self._open_group
-                self._open_group = CommitGroup()
+            while self._full or self._open_group.bodies:
+                group = self._flying = self._next_group()
                 body, began = joined(group.bodies), self._clock.monotonic()
                 try:
                     self.position = await self.log.append(body)
@@ -400,6 +453,20 @@ class KeeperStore(WrappedStore):
                     left = self._gather_seconds - (self._clock.monotonic() - began)
                     if left > 0.0:
                         await self._clock.sleep(left)
+            if self._undoing:
+                await self._build_again()
+
+    def _next_group(self) -> CommitGroup:
+        if self._full:
+            return self._full.popleft()
+        group, self._open_group = self._open_group, CommitGroup()
+        return group
+
+    def _fail_waiting(self, failure: TickwiseError) -> None:
+        """Tell the callers of all groups that wait for the log."""
+        for group in (*self._full, self._open_group):
+            group.fail(failure)
+        self._full.clear()
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
@@ -408,8 +475,12 @@ class KeeperStore(WrappedStore):
             self._watch.doubted()
         logger.error("log_not_written", detail=failure.detail)
         group.fail(InDoubt(failure.detail))
-        self._open_group.fail(self._refusal)
-        self._open_group, self._flying = CommitGroup(), None
+        self._fail_waiting(self._refusal)
+        await self._build_again(failure)
+
+    async def _build_again(self, failure: TickwiseError | None = None) -> None:
+        """Build the state from the log once more, as soon as that can be had. `failure`: of the log."""
+        self._open_group, self._flying, self._undoing, self._heard = CommitGroup(), None, False, []
         if self._checkpoint is not None:
             self._checkpoint.cancel()
         while True:
@@ -441,7 +512,7 @@ class KeeperStore(WrappedStore):
         if task.cancelled() or (fault := task.exception()) is None:
             return
         failure = StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}")
-        self._open_group.fail(failure)
+        self._fail_waiting(failure)
         if self._flying is not None:
             self._flying.fail(InDoubt(failure.detail))
         self._tell_lost(failure, fault)
@@ -456,7 +527,7 @@ class KeeperStore(WrappedStore):
                 self._lease_until = began + await self.log.renew()
             except TickwiseError as failure:
                 if isinstance(failure, OwnershipLost) and self._refusal is None:
-                    self._open_group.fail(failure)
+                    self._fail_waiting(failure)
                     self._tell_lost(failure)
                     return
                 # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.

@@ -24,7 +24,7 @@ import msgspec
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.shards import SHARD_MAP
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError, TooLarge
 from tickwise.ports.audit import AuditPage, AuditPlace
 from tickwise.ports.feed import PackedIds
 from tickwise.ports.paging import Page, SearchPlace
@@ -63,14 +63,17 @@ _encoder: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_plain)
 
 def encoded(value: Any) -> bytes:
     """The bytes of a message. Half of a surrogate pair, for which UTF-8 has no bytes, becomes a question mark, as in
-    the log."""
+    the log. Raises `Invalid` for a value that no message can hold."""
     try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        plain = msgspec.to_builtins(value, builtin_types=(bytes, UUID, Raw), str_keys=False, enc_hook=_plain)
-        return _encoder.encode(_storable(plain))
+        try:
+            return _encoder.encode(value)
+        except UnicodeEncodeError:
+            plain = msgspec.to_builtins(value, builtin_types=(bytes, UUID, Raw), str_keys=False, enc_hook=_plain)
+            return _encoder.encode(_storable(plain))
     except OverflowError:
-        raise Invalid("a number of the call has more than 64 bits") from None
+        raise Invalid("a number has more than 64 bits: send it as a text") from None
+    except RecursionError:
+        raise Invalid("a value is nested too deeply: send it with fewer levels, or as a text") from None
 
 
 def _storable(value: Any) -> Any:
@@ -82,8 +85,19 @@ def _storable(value: Any) -> Any:
 
 
 def reader(kind: Any) -> Read:
-    """Read the bytes of a value of this type. Raises `msgspec.DecodeError`."""
-    return msgspec.msgpack.Decoder(kind, dec_hook=_made).decode
+    """Read the bytes of a value of this type. Raises `msgspec.DecodeError`, for all bytes that are none."""
+    decode = msgspec.msgpack.Decoder(kind, dec_hook=_made).decode
+
+    def read(body: bytes | Raw) -> Any:
+        try:
+            return decode(body)
+        except (ValueError, ArithmeticError, RecursionError, MemoryError) as failure:
+            # Texts that are no UTF-8, numbers, depths and sizes have errors that are not msgspec's.
+            if isinstance(failure, msgspec.DecodeError):
+                raise
+            raise msgspec.DecodeError(f"{type(failure).__name__}: {failure}") from None
+
+    return read
 
 
 # ----------------------------------------------------------------------------------------------- values of one type
@@ -215,7 +229,9 @@ class CallForm:
                 raise TypeError(f"{self.name} needs {name}")
         for at, write in self._writes:
             values[at] = write(values[at])
-        return encoded(values)
+        body = encoded(values)
+        check_size(self.name, body)
+        return body
 
     def arguments(self, body: bytes | Raw) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call: those by place, and those by name. Raises `msgspec.DecodeError`."""
@@ -273,6 +289,18 @@ class NotServedHere(StoreUnavailable):
     """The keeper does not own the shard, or not any more. Nothing was carried out."""
 
 
+CALL_MAX_BYTES: Final = 40 << 20
+"""Of the arguments of a call that changes something: its effects must fit into an entry of the log, of 64 MB. They have
+the values of the arguments once, and some 400 bytes for each of the 10,000 jobs of the largest batch."""
+
+
+def check_size(name: str, body: bytes | Raw) -> None:
+    """Raise `TooLarge` for a call whose effects may not fit into an entry of the log."""
+    size = memoryview(body).nbytes
+    if size > CALL_MAX_BYTES and name not in READING:
+        raise TooLarge(f"{name} has {size} bytes at once; the most is {CALL_MAX_BYTES}: send less at a time")
+
+
 class Refusal(msgspec.Struct, array_like=True):
     """An error on the wire."""
 
@@ -310,5 +338,7 @@ def error_of(found: Refusal) -> TickwiseError:
     Exception.__init__(failure, found.detail)
     failure.detail = found.detail
     for name, raw in found.attributes.items():
-        setattr(failure, name, _readers.get(name, _any)(raw))
+        # The other end chooses the names: none of them may reach what each exception has.
+        if name.isidentifier() and not name.startswith("_") and not hasattr(BaseException, name):
+            setattr(failure, name, _readers.get(name, _any)(raw))
     return failure

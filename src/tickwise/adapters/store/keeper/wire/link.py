@@ -21,7 +21,7 @@ from tickwise.adapters.store.keeper.wire.frames import (
     REQUEST,
     RESPONSE,
     FrameProtocol,
-    read_response,
+    Response,
 )
 from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, check_pinned, client_context
@@ -36,6 +36,7 @@ LOOK_SECONDS: Final = 1.0
 
 _refusals: Final = reader(Refusal | None)
 _welcome: Final = reader(Welcome)
+_response: Final = reader(Response)
 _result: Final = reader(tuple[msgspec.Raw, msgspec.Raw])
 _context: Final = client_context()
 
@@ -54,6 +55,8 @@ class KeeperLink(FrameProtocol):
         self._clock = clock
         self._tell = tell
         self._numbers = 0
+        self._why = ""
+        """The reason for the end, if it is known."""
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._room = asyncio.Semaphore(CALLS_MOST)
         self._heard_at = clock.monotonic()
@@ -71,7 +74,7 @@ class KeeperLink(FrameProtocol):
                 transport, link = await loop.create_connection(
                     lambda: cls(endpoint, clock, tell), endpoint.host, endpoint.port, ssl=_context
                 )
-        except (OSError, TimeoutError) as failure:
+        except (OSError, TimeoutError, ValueError) as failure:  # a name that is none is a ValueError
             why = str(failure) or type(failure).__name__
             raise StoreUnavailable(
                 f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}"
@@ -136,7 +139,7 @@ class KeeperLink(FrameProtocol):
 
     def heard(self, body: bytes) -> None:
         self._heard_at = self._clock.monotonic()
-        response = read_response(body)
+        response: Response = _response(body)
         if response.kind == NOTICE:
             if response.number == ELSEWHERE:
                 self.leave()
@@ -169,9 +172,12 @@ class KeeperLink(FrameProtocol):
         self.send(encoded((REQUEST, 0, ALIVE, None)))
         self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
+    def not_understood(self, why: str) -> None:
+        self._why = f": it sent what cannot be read ({why})"
+
     def lost(self) -> None:
         self.has_ended = True
-        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came")
+        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came{self._why}")
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(failure)
