@@ -6,6 +6,7 @@ SEED=7 pytest tests/security/test_keeper_wire.py -k Fuzz      the messages that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -160,6 +161,53 @@ async def test_wrong_keys_fill_no_log_of_a_keeper(keeper: GatedServedStore) -> N
             assert 1 == answered.count(b"Unauthenticated"), "one connection tries one key"
     lines = [each for each in logged if each["event"] == "keeper_client_refused"]
     assert 1 == len(lines), lines
+
+
+# ------------------------------------------------------------------------------------------ what was heard before
+
+
+class Wiretap:
+    """Passes the bytes of a client on to a keeper, and keeps them."""
+
+    def __init__(self, keeper: GatedServedStore) -> None:
+        self.heard = b""
+        self._keeper = Endpoint.read(keeper.endpoint)
+
+    async def pass_on(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        """One connection."""
+        there, to = await asyncio.open_connection(self._keeper.host, self._keeper.port)
+
+        async def pump(source: asyncio.StreamReader, goal: asyncio.StreamWriter, *, is_kept: bool) -> None:
+            with contextlib.suppress(OSError):
+                while came := await source.read(1 << 16):
+                    self.heard += came if is_kept else b""
+                    goal.write(came)
+                    await goal.drain()
+            goal.close()
+
+        await asyncio.gather(pump(reading, to, is_kept=True), pump(there, writing, is_kept=False))
+
+
+@probe(11, stopped_by="TLS 1.3: other keys for each connection")
+async def test_a_handshake_that_was_recorded_is_none_when_it_is_sent_again(keeper: GatedServedStore) -> None:
+    """All bytes that a client sent to a keeper, its key and a call among them, sent once more."""
+    tap = Wiretap(keeper)
+    listening = await asyncio.start_server(tap.pass_on, "127.0.0.1", 0)
+    true = Endpoint.read(keeper.endpoint)
+    keeper.endpoint = str(Endpoint("127.0.0.1", listening.sockets[0].getsockname()[1], true.fingerprint))
+    client = await keeper.client()
+    await client.jobs.add([Factory(await client.now(), seed="tapped").job()])
+    await client.close()
+    listening.close()
+    keeper.endpoint, position = str(true), keeper.store.position
+    assert KEY.encode() not in tap.heard
+    assert len(tap.heard) > 500
+    reading, writing = await asyncio.open_connection(true.host, true.port)
+    writing.write(tap.heard)
+    answer = await rest_of(reading)
+    assert b"cluster" not in answer
+    writing.close()
+    assert position == keeper.store.position
 
 
 # ------------------------------------------------------------------------------------------ messages that are none

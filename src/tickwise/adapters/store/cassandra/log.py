@@ -31,6 +31,7 @@ from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
 from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
+from tickwise.observability.tasks import end_tasks
 
 LEASE_SECONDS: Final = 5.0
 """A frozen keeper is replaced after this time; a pause of the garbage collector or of the machine is shorter."""
@@ -41,8 +42,11 @@ LOOK_SECONDS: Final = 0.1
 SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""
-ENTRY_MAX_BYTES: Final = 64 << 20
-"""128 pieces in one partition; a reader has it whole in memory."""
+ENTRY_MAX_BYTES: Final = 512 << 20
+"""1,024 pieces in one partition; a reader has it whole in memory. Calls that come together stay below 8 MB, and the
+arguments of one below 40 MB. One call may end all runs of a job, each with a payload that came before it."""
+PIECES_AT_ONCE: Final = 8
+"""Of a large body: each write waits for the disk of a node, which syncs several of them together."""
 IN_DOUBT: Final = "an entry of this log may exist or not: acquire the log again"
 
 
@@ -230,8 +234,9 @@ class CassandraLog:
             raise Bug(f"an entry of {len(body)} bytes; the most is {ENTRY_MAX_BYTES}")  # `entry_max_bytes` says it
         position = held.last + 1
         try:
+            # Without the lock: a renewal of the lease must not wait until a large body is written.
+            await self._write_body(held.epoch, position, body)
             async with held.lock:
-                await self._write_body(held.epoch, position, body)
                 told = _ms(self.time.now())
                 await self._change("shard_append", (position, told, self.shard, held.epoch, held.last), held, position)
         except OwnershipLost:
@@ -245,17 +250,28 @@ class CassandraLog:
 
     async def _write_body(self, epoch: int, position: int, body: bytes) -> None:
         pieces = cut(body)
+        numbered = enumerate(pieces)
+
+        async def write_some() -> None:
+            for place, piece in numbered:
+                await self._write_piece((self.shard, _segment(position), position, epoch, place, len(pieces), piece))
+
+        writing = [asyncio.ensure_future(write_some()) for _ in range(min(PIECES_AT_ONCE, len(pieces)))]
+        try:
+            await asyncio.gather(*writing)
+        finally:
+            await end_tasks(writing)
+
+    async def _write_piece(self, values: tuple[Any, ...]) -> None:
         end = self._link.clock.monotonic() + PATIENCE_SECONDS
-        for place, piece in enumerate(pieces):
-            at = (self.shard, _segment(position), position, epoch, place)
-            while True:
-                try:
-                    await self._link.ask("entry_write", *at, len(pieces), piece)
-                    break
-                except StoreUnavailable:
-                    if self._link.clock.monotonic() > end:
-                        raise
-                await self._link.clock.sleep(LOOK_SECONDS)
+        while True:
+            try:
+                await self._link.ask("entry_write", *values)
+                return
+            except StoreUnavailable:
+                if self._link.clock.monotonic() > end:
+                    raise
+            await self._link.clock.sleep(LOOK_SECONDS)
 
     async def entries(self, after: int) -> AsyncIterator[LogEntry]:
         """The entries behind that position, in order. Raises `Misconfigured` where one is missing: the log is

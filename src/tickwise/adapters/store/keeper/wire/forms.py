@@ -290,8 +290,8 @@ class NotServedHere(StoreUnavailable):
 
 
 CALL_MAX_BYTES: Final = 40 << 20
-"""Of the arguments of a call that changes something: its effects must fit into an entry of the log, of 64 MB. They have
-the values of the arguments once, and some 400 bytes for each of the 10,000 jobs of the largest batch."""
+"""Of the arguments of a call that changes something, which are in its effects: an entry of the log must hold those. The
+largest batch of jobs that the API takes has 32 MB."""
 
 
 def check_size(name: str, body: bytes | Raw) -> None:
