@@ -202,7 +202,7 @@ async def test_a_key_of_a_namespace_opens_no_other(attacked: Attacked) -> None:
         job_id = answer.json()["job_id"]
         for named in (mine, mine | there):
             for method, path in (("GET", ""), ("POST", "/runNow"), ("POST", "/pause"), ("DELETE", "")):
-                content = {} if method == "POST" else None
+                content: dict[str, Any] | None = {} if method == "POST" else None
                 answer = await attacked.admin.request(method, f"/jobs/{job_id}{path}", headers=named, json=content)
                 assert answer.status_code in {401, 403, 404}, (method, path, named, answer.text)
         seen = (await attacked.admin.get(f"/jobs/{job_id}", headers=there)).json()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.support.keepers import GatedLog, served
 from tests.support.waiting import eventually
+from tests.unit.roles.rig import Silent
+from tickwise.adapters.signals.local import LocalSignals
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.wire import forms as forms_module
 from tickwise.domain.errors import Bug, Invalid, StoreUnavailable, TooLarge
-from tickwise.ports.store import Added
+from tickwise.ports.store import Added, Store
+from tickwise.roles.shared.outcome_writer import OutcomeWriter
 from tickwise.testing.clock import VirtualClock
-from tickwise.testing.factories import Factory
+from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
+from tickwise.testing.factories import Factory, outcome
 
 MOST = 100_000
 
@@ -178,3 +182,20 @@ async def test_a_value_that_no_message_can_hold_is_refused_at_its_client(tmp_pat
         with pytest.raises(Invalid, match="64 bits|nested too deeply"):
             await client.jobs.add([make.job(labels=labels)])
         assert [Added.CREATED] == await client.jobs.add([make.job()])
+
+
+async def test_outcomes_that_are_too_large_together_are_written_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is too large alone ends its run as failed: an executor must not hold a run for good."""
+    async with served(tmp_path / "store", VirtualClock()) as keeper:
+        client = await keeper.client()
+        store, make = cast("Store", client), Factory(await client.now(), seed="outcomes")
+        executor, claims = await HandoverContract().crowd(store, make, 4)
+        monkeypatch.setattr(forms_module, "CALL_MAX_BYTES", 4_000)
+        sizes = (1_500, 1_500, 1_500, 5_000)
+        ended = [outcome(each, result='"' + "r" * size + '"') for each, size in zip(claims, sizes, strict=True)]
+        writer = OutcomeWriter(client.attempts, Silent(), LocalSignals())
+        assert [] == [*await writer.write(executor, ended)]
+        found = [await client.runs.get("default", each.run_id) for each in claims]
+        assert ["SUCCESS"] * 3 + ["FAILED"] == [str(each.state) for each in found if each is not None]
