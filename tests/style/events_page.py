@@ -277,13 +277,13 @@ MEANINGS = {
     "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get "
     "503; the store tries again each second, and goes on by itself.",
     "keeper_call_failed": "A call of a role met a bug of the keeper. The caller is told; report it with the traceback.",
-    "keeper_client_refused": "Somebody connected to the keeper without the key of the keyspace: `count` times since the "
-    "last such line, of which there is one in 10 s at most.",
+    "keeper_client_refused": "Somebody connected to the keeper without the key of the keyspace: `count` times since "
+    "the last such line, of which there is one in 10 s at most.",
     "keeper_connection_ended": "The keeper ended a connection: `silent`, no key within 10 s; `crowded`, too many "
     "connections of that network, or of all, without a key; `unreadable`, bytes that are no message. `count` is the "
     "number since the last such line, of which there is one in 10 s at most.",
-    "effects_refused": "No entry of the log can hold the effects of this call: they are too large, or have a value that "
-    "cannot be kept. The call is refused, and the state is built again without it, a pause of the shard. Report it.",
+    "effects_refused": "No entry of the log can hold the effects of this call: they are too large, or have a value "
+    "that cannot be kept. The call is refused, and the state is built again without it, a pause of the shard. Report it.",
     "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
