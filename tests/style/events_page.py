@@ -283,7 +283,8 @@ MEANINGS = {
     "connections of that network, or of all, without a key; `unreadable`, bytes that are no message. `count` is the "
     "number since the last such line, of which there is one in 10 s at most.",
     "effects_refused": "No entry of the log can hold the effects of this call: they are too large, or have a value "
-    "that cannot be kept. The call is refused, and the state is built again without it, a pause of the shard. Report it.",
+    "that cannot be kept. The call is refused, and the state is built again without it: a pause of the shard. Report "
+    "it.",
     "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
