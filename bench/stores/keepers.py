@@ -208,23 +208,29 @@ async def installation(nodes: int, **settings: object) -> AsyncIterator[Installa
         yield Installation(rig, keepers, opened, pids, url)
 
 
+async def streamed_and_started(here: Installation, seconds: float) -> None:
+    """Print the figures of the stream and of starts without load."""
+    done = await stream(here.rig, here.store, here.pids, seconds)
+    print(
+        f"{done.rate:,.0f} runs/s from submit to end; CPU a run: "
+        f"{', '.join(f'{name} {each:.0f} us' for name, each in done.cost.items())}; keeper "
+        f"{resident_megabytes(here.pids['keeper'][0]):.0f} MB after {done.sent:,} runs",
+        flush=True,
+    )
+    taken = await starts(here.rig, here.store)
+    print(
+        f"request to start, {len(taken)} jobs: p50 {percentile(taken, 0.5):.1f} ms, "
+        f"p99 {percentile(taken, 0.99):.1f} ms",
+        flush=True,
+    )
+
+
 async def measure(nodes: int, seconds: float, live: int) -> None:
     """All of it."""
     async with installation(nodes) as here:
         print(f"{nodes} node{'s'[: nodes - 1]}, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        done = await stream(here.rig, here.store, here.pids, seconds)
-        print(
-            f"{done.rate:,.0f} runs/s from submit to end; CPU a run: "
-            f"{', '.join(f'{name} {each:.0f} us' for name, each in done.cost.items())}; keeper "
-            f"{resident_megabytes(here.pids['keeper'][0]):.0f} MB after {done.sent:,} runs",
-            flush=True,
-        )
-        taken = await starts(here.rig, here.store)
-        print(
-            f"request to start, {len(taken)} jobs: p50 {percentile(taken, 0.5):.1f} ms, "
-            f"p99 {percentile(taken, 0.99):.1f} ms",
-            flush=True,
-        )
+        if seconds:
+            await streamed_and_started(here, seconds)
         session = KeyspaceSession(read_address(here.url), CLOCK)
         store = CassandraStore(session, shard=ALONE, patience_seconds=60.0)
         await StartupWait(asyncio.Event()).until("store", store.open)
@@ -249,7 +255,7 @@ class SignalledRig(Rig):
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.stores.keepers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of the stream")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of the stream; 0: takeovers alone")
     parser.add_argument("--live", type=int, default=100_000, help="runs that wait at a takeover")
     parser.add_argument("--nodes", type=int, default=1, choices=[1, 3])
     asked = parser.parse_args()

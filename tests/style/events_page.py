@@ -296,6 +296,8 @@ MEANINGS = {
     "tables_missing": "A readable table is not there. Commits go on without the tables; run `tickwise db upgrade`.",
     "tables_not_followed": "The readable tables could not be followed for a moment, such as while Cassandra was away. "
     "It is tried again.",
+    "shard_goes": "The keeper gives the shard back: it waited so many seconds for a keeper that has read its log.",
+    "shard_read_ahead": "A keeper that waits for a shard has read its log, and goes on reading it.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

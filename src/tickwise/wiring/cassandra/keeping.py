@@ -10,6 +10,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
@@ -28,6 +29,7 @@ from tickwise.adapters.store.keeper.readable.projector import TableProjector
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.keepers import KeeperMetrics
@@ -65,9 +67,10 @@ async def keeping(
                 "a port that is free"
             ) from failure
         stack.push_async_callback(server.stop)
-        shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock)
+        registry = CassandraRegistry(link, state.numbers)
+        shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock, registry)
         owners = [shards.owner(shard) for shard in state.numbers]
-        balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
+        balancer = ShardBalancer(owners, registry, clock, str(endpoint))
         task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
         loops = shards.measure_loop(), metrics.watch_loop(clock), freeze_loop(clock)
@@ -92,6 +95,7 @@ class _KeyspaceShards:
     endpoint: Endpoint
     metrics: KeeperMetrics
     clock: SystemClock
+    registry: CassandraRegistry
     logs: dict[int, CassandraLog] = field(default_factory=dict)
     """The newest log of each shard that was opened here."""
 
@@ -114,6 +118,9 @@ class _KeyspaceShards:
             self.endpoint,
             near_seconds=settings.horizon_seconds,
             metrics=self.metrics.shard(shard, clock),
+            standby=StandbyLink(
+                partial(self.registry.owner, shard), key=self.state.keeper_key, shard=shard, clock=clock
+            ),
             make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
             projection=TableProjector(CassandraTables(self.link, shard), clock, shard=shard) if has_tables else None,
             identity=self.state.identity(shard),

@@ -100,13 +100,15 @@ class KeeperStore(WrappedStore):
         identity: ShardIdentity | None = None,
         gather_seconds: float = 0.0,
         make_ended: Callable[[], EndedRuns] = EndedRuns,
+        read_ahead: Callable[[int], None] = lambda _position: None,
     ) -> None:
         """`identity`: its place among several shards. `gather_seconds`: under load an entry begins at the earliest so
         long after the one before. An append costs a database much, and little for each of its bytes. `make_ended`: an
-        empty container of ended runs; without it they are all in memory."""
+        empty container of ended runs; without it they are all in memory. `read_ahead` hears, while another process owns
+        the log, up to which position it is read."""
         self.log = log
         self._identity, self._watch = identity, watch or ShardWatch()
-        self._gather_seconds, self._make_ended = gather_seconds, make_ended
+        self._gather_seconds, self._make_ended, self._read_ahead = gather_seconds, make_ended, read_ahead
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -173,10 +175,13 @@ class KeeperStore(WrappedStore):
             if self._flying is not None:
                 self._flying.fail(InDoubt("the store was closed while it wrote"))
         self._tasks, self._checkpoint = [], None
-        if self._projection is not None:
-            await self._projection.close()
-        await self.log.release()
-        self.memory.state.ended.close()
+        try:
+            # First: the next owner need not wait for the tables. Rows and places of two owners do not harm each other.
+            await self.log.release()
+        finally:
+            if self._projection is not None:
+                await self._projection.close()
+            self.memory.state.ended.close()
 
     @property
     def answers(self) -> bool:
@@ -206,7 +211,7 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        ahead = ReadAhead(self.log, self._clock, self._make_ended)
+        ahead = ReadAhead(self.log, self._clock, self._make_ended, self._read_ahead)
         try:
             await self._take_over_from(ahead)
         except BaseException:
@@ -227,7 +232,7 @@ class KeeperStore(WrappedStore):
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
             await ahead.catch_up(tenure)
-            contents = ahead.contents
+            contents, read_at = ahead.contents, self._clock.monotonic()
             self._checkpoint_bytes, self._since_bytes = ahead.checkpoint_bytes, ahead.entry_bytes
             if contents.until > tenure.last:
                 raise Misconfigured(
@@ -260,6 +265,7 @@ class KeeperStore(WrappedStore):
             entries=self.position,
             epoch=tenure.epoch,
             jobs=len(memory.state.jobs),
+            read_seconds=round(read_at - begun, 3),
             seconds=round(self._clock.monotonic() - begun, 3),
         )
 

@@ -21,13 +21,16 @@ from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm, 
 from tickwise.adapters.store.keeper.wire.link import KeeperLink
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 from tickwise.ports.store.wrapping import Call
 
 PATIENCE_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
-PAUSE_MAX_SECONDS: Final = 0.5
+PAUSE_MAX_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 0.25
+"""Between two looks whether the owner to which a connection is made still is the owner."""
 
 FindOwner = Callable[[], Awaitable[str]]
 """The endpoint of the owner as it is published; empty: nobody owns the shard."""
@@ -150,9 +153,7 @@ class RemoteStore:
             if not published:
                 raise StoreUnavailable(f"no keeper owns shard {self.shard}: start `tickwise keeper`")
             endpoint = Endpoint.read(published)
-            self._link = link = await KeeperLink.connect(
-                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each)
-            )
+            self._link = link = await self._connect(endpoint, published)
             upkeep: RemoteUpkeep = self.upkeep
             if upkeep.cluster_id not in ("", link.welcome.cluster_id):
                 link.abort()
@@ -160,3 +161,19 @@ class RemoteStore:
             upkeep.cluster_id = link.welcome.cluster_id
             logger.info("keeper_found", shard=self.shard, endpoint=endpoint.address, release=link.welcome.release)
             return link
+
+    async def _connect(self, endpoint: Endpoint, published: str) -> KeeperLink:
+        """Connect to the owner as long as it is the owner: the machine of one that is frozen takes the connection, and
+        nobody says a word there."""
+        connecting = asyncio.create_task(
+            KeeperLink.connect(
+                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each)
+            )
+        )
+        try:
+            while not (await asyncio.wait({connecting}, timeout=LOOK_SECONDS))[0]:
+                if await self._find() != published:
+                    raise StoreUnavailable(f"shard {self.shard} is not at {endpoint.address} any more")
+            return connecting.result()
+        finally:
+            await end_tasks([connecting])

@@ -30,7 +30,7 @@ from tickwise.adapters.store.keeper.wire.frames import (
     Request,
     read_request,
 )
-from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
+from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, STANDBY, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, KeeperCertificate
 from tickwise.domain.errors import Bug, TickwiseError, TooLarge, Unauthenticated
 from tickwise.observability.keepers import KeeperMetrics
@@ -47,6 +47,7 @@ logger = structlog.get_logger("tickwise.keeper")
 
 
 _hello: Final = reader(Hello)
+_position: Final = reader(int)
 
 
 class KeeperServer:
@@ -102,6 +103,11 @@ class KeeperServer:
             each.send(encoded((NOTICE, ELSEWHERE, None)))
         await asyncio.gather(*(each.quiet() for each in mine))
 
+    def standby(self, shard: int) -> int | None:
+        """The position up to which a keeper that waits for the shard has read its log; None: none says so."""
+        found = [each.read_until for each in self._connections if each.shard == shard and each.read_until is not None]
+        return max(found, default=None)
+
     def is_key(self, key: str) -> bool:
         """Check the key of a client, in a time that does not tell where it differs."""
         return hmac.compare_digest(key.encode(), self._key)
@@ -128,6 +134,8 @@ class _ServerConnection(FrameProtocol):
         super().__init__()
         self.shard: int | None = None
         """None: it was not let in yet."""
+        self.read_until: int | None = None
+        """Of a keeper that waits for the shard: how far it has read the log."""
         self._server = server
         self._tasks: set[asyncio.Task[None]] = set()
         self._deadline: asyncio.TimerHandle | None = None
@@ -163,6 +171,9 @@ class _ServerConnection(FrameProtocol):
         if self.shard is None:
             self._let_in(request)
         elif request.method == ALIVE:
+            self.send(encoded((RESPONSE, request.number, None, None)))
+        elif request.method == STANDBY:
+            self.read_until = _position(request.params)
             self.send(encoded((RESPONSE, request.number, None, None)))
         else:
             task = asyncio.get_running_loop().create_task(self._carry_out(self.shard, request))
