@@ -26,8 +26,10 @@ from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST, HELLO, Hell
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Added, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
@@ -421,3 +423,48 @@ def test_the_key_of_the_keyspace_is_not_shown() -> None:
     """In no representation that a log could have."""
     assert "secret" not in repr(Hello("secret", 1, "0"))
     assert msgspec.msgpack.decode(hello())[3]["key"] == KEY
+
+
+async def test_a_frozen_owner_is_left_when_the_shard_moves(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine takes the connection, and nobody says a word: a client looks who owns the shard meanwhile."""
+    monkeypatch.setattr(link_module, "CONNECT_SECONDS", 600.0)
+    taken, over = asyncio.Event(), asyncio.Event()
+
+    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.set()
+        await over.wait()
+        writer.close()
+
+    frozen = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    here, port = keeper.endpoint, frozen.sockets[0].getsockname()[1]
+    keeper.endpoint = f"127.0.0.1:{port}/{here.partition('/')[2]}"
+    try:
+        opening = asyncio.create_task(keeper.client())
+        await taken.wait()
+        keeper.endpoint = here
+        # Made anew as each call is: the first try says that the shard has moved.
+        with pytest.raises(StoreUnavailable, match="not at .* any more"):
+            await asyncio.wait_for(opening, 30.0)
+        assert await (await keeper.client()).now() > 0.0
+    finally:
+        over.set()
+        frozen.close()
+
+
+async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: GatedServedStore) -> None:
+    """Each time that it has looked; when its link ends, nobody waits any more."""
+
+    async def find() -> str:
+        return keeper.endpoint
+
+    standby = StandbyLink(find, key=KEY, shard=SHARD, clock=CLOCK)
+    assert keeper.server.standby(SHARD) is None
+    running = asyncio.create_task(standby.run())
+    for position in (3, 7):
+        standby.caught_up(position)
+        await eventually(lambda position=position: keeper.server.standby(SHARD) == position, what="the owner knows")
+    assert keeper.server.standby(SHARD + 1) is None
+    await end_tasks([running])
+    await eventually(lambda: keeper.server.standby(SHARD) is None, what="nobody waits")

@@ -139,6 +139,7 @@ class ShardBalancer:
             await end_tasks([looking, stopping])
             with contextlib.suppress(Unavailable):  # else they see that the beats have ended
                 await self._registry.leave(self._me)
+            await self._look_for_others()
             ended.set()
             outcomes = await self._given_back(tasks)
         if not looking.cancelled() and (failure := looking.exception()) is not None:
@@ -153,9 +154,12 @@ class ShardBalancer:
         while pending:
             _, pending = await asyncio.wait(pending, timeout=LOOK_SECONDS)
             if pending:
-                with contextlib.suppress(Unavailable):
-                    self._note_others(self._alive.seen(await self._registry.keepers()))
+                await self._look_for_others()
         return await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_for_others(self) -> None:
+        with contextlib.suppress(Unavailable):  # what was seen last counts
+            self._note_others(self._alive.seen(await self._registry.keepers()))
 
     def _note_others(self, keepers: Collection[str]) -> None:
         for owner in self.owners.values():

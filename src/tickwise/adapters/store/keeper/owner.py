@@ -153,6 +153,7 @@ class ShardOwner:
     def _note_read(self) -> Callable[[int], None]:
         """Tells the owner of the shard, and once the log, that this process has read ahead."""
         begun, is_first = self._clock.monotonic(), True
+        self._standby.begin()
 
         def note(position: int) -> None:
             nonlocal is_first

@@ -28,6 +28,10 @@ class StandbyLink:
         self._position = 0
         self._news = asyncio.Event()
 
+    def begin(self) -> None:
+        """Nothing is read yet: a wait for the shard begins."""
+        self._news.clear()
+
     def caught_up(self, position: int) -> None:
         """All up to this position is read, as of just now."""
         self._position = position
@@ -35,7 +39,6 @@ class StandbyLink:
 
     async def run(self) -> None:
         """Tell it, until cancelled."""
-        self._news.clear()
         link: KeeperLink | None = None
         try:
             while True:
