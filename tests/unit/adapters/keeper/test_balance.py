@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from tickwise.adapters.store.keeper.balance import heirs, shares
+from tickwise.adapters.store.keeper.balance import KeeperBeat, heirs, shares
 from tickwise.adapters.store.keeper.balancer import (
     FREE_SECONDS,
     GONE_SECONDS,
     LOOK_SECONDS,
     STEADY_SECONDS,
     AliveKeepers,
-    KeeperBeat,
     ShardBalancer,
 )
 from tickwise.domain.errors import StoreUnavailable

@@ -462,9 +462,10 @@ async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: G
     standby = StandbyLink(find, key=KEY, shard=SHARD, clock=CLOCK)
     assert keeper.server.standby(SHARD) is None
     running = asyncio.create_task(standby.run())
-    for position in (3, 7):
-        standby.caught_up(position)
-        await eventually(lambda position=position: keeper.server.standby(SHARD) == position, what="the owner knows")
+    standby.caught_up(3)
+    await eventually(lambda: keeper.server.standby(SHARD) == 3, what="the owner knows")
+    standby.caught_up(7)
+    await eventually(lambda: keeper.server.standby(SHARD) == 7, what="the owner knows the next position")
     assert keeper.server.standby(SHARD + 1) is None
     await end_tasks([running])
     await eventually(lambda: keeper.server.standby(SHARD) is None, what="nobody waits")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.adapters.store.keeper.balancer import KeeperBeat
+from tickwise.adapters.store.keeper.balance import KeeperBeat
 from tickwise.observability.tasks import end_tasks
 
 ROW_SECONDS: Final = 30

@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import structlog
 
-from tickwise.adapters.store.keeper.balance import heirs, shares
+from tickwise.adapters.store.keeper.balance import KeeperBeat, heirs, shares
 from tickwise.adapters.store.keeper.owner import ShardOwner
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.tasks import end_tasks
@@ -31,22 +31,13 @@ GONE_SECONDS: Final = 4.0
 when that ends."""
 STEADY_SECONDS: Final = 5.0
 """A shard is handed over when the shares have said so for this long: a keeper that comes and goes moves nothing, and
-the one that gets it has read its log by then."""
+the one that gets it reads its log meanwhile."""
 FREE_SECONDS: Final = 10.0
 """A shard that nobody has for so long is not taken by the one that should."""
 UNFIT_SECONDS: Final = 600.0
 """A keeper that did not take a shard that was handed to it gets no other one for so long."""
 
 logger = structlog.get_logger("tickwise.keeper")
-
-
-class KeeperBeat(NamedTuple):
-    """The last beat of a keeper."""
-
-    number: int
-    """Another one for each beat."""
-    age_seconds: float
-    """The time since that beat, by the clocks of the nodes: only a first look goes by it."""
 
 
 class KeeperRegistry(Protocol):
