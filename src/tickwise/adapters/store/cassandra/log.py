@@ -31,6 +31,7 @@ from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
 from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
+from tickwise.observability.waits import note_wait
 
 LEASE_SECONDS: Final = 5.0
 """A frozen keeper is replaced after this time; a pause of the garbage collector or of the machine is shorter."""
@@ -122,11 +123,17 @@ class CassandraLog:
         held = self._owned()
         began = self._link.clock.monotonic()
         async with held.lock:
-            renewed = held.renewed + 1
-            told = self.time.now()
-            until = _date(told + self._lease_seconds)
-            await self._change("shard_renew", (renewed, until, _ms(told), self.shard, held.epoch), held)
-            held.renewed = renewed
+            # A number of its own, also if this one fails: a late copy of it must not pass for the next one.
+            held.renewed = renewed = held.renewed + 1
+            now = self.time.now()
+            told, until = _ms(now), _date(now + self._lease_seconds)
+            await self._change(
+                "shard_renew",
+                (renewed, until, told, self.shard, held.epoch, renewed, told),
+                held,
+                may_go_on=lambda row: row.renewed < renewed and row.told_at <= told,
+                is_done=lambda row: row.renewed == renewed,
+            )
         left = self._lease_seconds * (1.0 - DRIFT)
         if self._link.clock.monotonic() - began >= left:
             raise StoreUnavailable("the renewal of the lease took longer than the lease")
@@ -202,16 +209,21 @@ class CassandraLog:
     def _lose(self, why: str) -> None:
         self._held, self._why_not, self._in_doubt = None, why, False
 
-    async def _change(self, name: str, values: tuple[Any, ...], held: _Held, last: int | None = None) -> None:
+    async def _change(
+        self,
+        name: str,
+        values: tuple[Any, ...],
+        held: _Held,
+        *,
+        may_go_on: Callable[[ShardRow], bool],
+        is_done: Callable[[ShardRow], bool],
+    ) -> None:
         """An update by the owner. Raises `OwnershipLost`, or `StoreUnavailable` where this process has begun another
-        tenure meanwhile, which goes on. `last`: the position that it makes the last one; an update without one may be
-        repeated until it is applied."""
-        row = await self._row.change(
-            name,
-            values,
-            lambda row: row.epoch == held.epoch and (last is None or row.last == last - 1),
-        )
-        if row is not None and (row.epoch != held.epoch or row.last != last):
+        tenure meanwhile, which goes on. Of a row of this tenure `may_go_on` tells whether the update is still possible,
+        and `is_done` whether it was applied: a node that stood still may carry out a copy of each update minutes
+        later, so none may be possible again after a later one of its kind."""
+        row = await self._row.change(name, values, lambda row: row.epoch == held.epoch and may_go_on(row))
+        if row is not None and not (row.epoch == held.epoch and is_done(row)):
             if self._held is not held:
                 self._owned()
                 raise StoreUnavailable("this update was of an earlier tenure of this process")
@@ -231,7 +243,13 @@ class CassandraLog:
             async with held.lock:
                 await self._write_body(held.epoch, position, body)
                 told = _ms(self.time.now())
-                await self._change("shard_append", (position, told, self.shard, held.epoch, held.last), held, position)
+                await self._change(
+                    "shard_append",
+                    (position, told, self.shard, held.epoch, held.last),
+                    held,
+                    may_go_on=lambda row: row.last == held.last,
+                    is_done=lambda row: row.last == position,
+                )
         except OwnershipLost:
             raise
         except BaseException:
@@ -250,9 +268,10 @@ class CassandraLog:
                 try:
                     await self._link.ask("entry_write", *at, len(pieces), piece)
                     break
-                except StoreUnavailable:
+                except StoreUnavailable as failure:
                     if self._link.clock.monotonic() > end:
                         raise
+                    note_wait(failure)
                 await self._link.clock.sleep(LOOK_SECONDS)
 
     async def entries(self, after: int) -> AsyncIterator[LogEntry]:
@@ -307,7 +326,14 @@ class CassandraLog:
             row = await self._row.read()
             if row.epoch == held.epoch and row.checkpoint > position:
                 raise Bug(f"a checkpoint at {position} would come after one of a later position")
-            await self._change("shard_checkpoint", (position, held.epoch, number, count, self.shard, held.epoch), held)
+            before = row.checkpoint, row.checkpoint_epoch, row.checkpoint_number
+            await self._change(
+                "shard_checkpoint",
+                (position, held.epoch, number, count, self.shard, held.epoch, *before),
+                held,
+                may_go_on=lambda row: (row.checkpoint, row.checkpoint_epoch, row.checkpoint_number) == before,
+                is_done=lambda row: (row.checkpoint_epoch, row.checkpoint_number) == (held.epoch, number),
+            )
         await self._checkpoints.sweep(await self._row.read(), (held.epoch, number))
 
     async def checkpoint(self, position: int) -> AsyncIterator[bytes]:
@@ -347,12 +373,21 @@ class CassandraLog:
         first = kept * SEGMENT_POSITIONS + 1
         if first <= row.first and row.swept == _segment(row.first):
             return
-        async with held.lock:
-            await self._change("shard_drop", (max(first, row.first), row.swept, self.shard, held.epoch), held)
+        first = max(first, row.first)
+        await self._note_dropped(held, first, row.swept)
         for segment in range(row.swept, kept):
             await self._link.ask("segment_delete", self.shard, segment)
+        await self._note_dropped(held, first, kept)
+
+    async def _note_dropped(self, held: _Held, first: int, swept: int) -> None:
         async with held.lock:
-            await self._change("shard_drop", (max(first, row.first), kept, self.shard, held.epoch), held)
+            await self._change(
+                "shard_drop",
+                (first, swept, self.shard, held.epoch, first, swept),
+                held,
+                may_go_on=lambda row: row.first <= first and row.swept <= swept,
+                is_done=lambda row: (row.first, row.swept) == (first, swept),
+            )
 
 
 async def endpoint_is_gone(endpoint: str) -> bool:
