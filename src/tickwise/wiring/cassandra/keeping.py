@@ -32,6 +32,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.tasks import end_tasks
+from tickwise.roles.shared.service import Loop
 from tickwise.wiring.cassandra.circles import freeze_loop
 from tickwise.wiring.cassandra.keyspace import keyspace_of
 from tickwise.wiring.startup_wait import StartupWait
@@ -67,10 +68,13 @@ async def keeping(
         stack.push_async_callback(server.stop)
         shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock)
         owners = [shards.owner(shard) for shard in state.numbers]
-        balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
+        registry = CassandraRegistry(link, state.numbers)
+        stack.push_async_callback(registry.close)
+        balancer = ShardBalancer(owners, registry, clock, str(endpoint))
         task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        loops = shards.measure_loop(), metrics.watch_loop(clock), freeze_loop(clock)
+        measuring_loop = Loop("cluster time", shards.measure, clock, after=MEASURE_SECONDS)
+        loops = measuring_loop.run(), metrics.watch_loop(clock), freeze_loop(clock)
         measuring = [asyncio.create_task(each) for each in loops]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
@@ -119,14 +123,13 @@ class _KeyspaceShards:
             identity=self.state.identity(shard),
         )
 
-    async def measure_loop(self) -> None:
-        """Measure the cluster's time for each open log, until it is cancelled."""
-        while True:
-            await self.clock.sleep(MEASURE_SECONDS)
-            times: list[ClusterTime] = [log.time for log in self.logs.values()]
-            for time in times:
-                with contextlib.suppress(Unavailable):
-                    await time.measure()
+    async def measure(self) -> float:
+        """Measure the cluster's time for each open log; for how many seconds that is enough."""
+        times: list[ClusterTime] = [log.time for log in self.logs.values()]
+        for time in times:
+            with contextlib.suppress(Unavailable):
+                await time.measure()
+        return MEASURE_SECONDS
 
 
 async def _is_gone(endpoint: str) -> bool:

@@ -49,6 +49,10 @@ class CassandraRegistry:
         self._link = link
         self._owners = ShardOwners(link, numbers)
 
+    async def close(self) -> None:
+        """End the look under way."""
+        await self._owners.close()
+
     async def beat(self, keeper: str, number: int) -> None:
         """See the port."""
         await self._link.ask("keeper_beat", keeper, number)

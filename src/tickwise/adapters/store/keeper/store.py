@@ -49,6 +49,7 @@ from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
+from tickwise.observability.waits import WaitNote, note_wait, noting
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 from tickwise.ports.store.wrapping import Call, WrappedPart, WrappedStore
@@ -122,6 +123,8 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
+        self._trouble = WaitNote()
+        """The reason why the database under the log did not answer last; none once it has."""
         self._blocks: BlockKeeper | None = None
         """None: all ended runs are in memory, and in each checkpoint."""
         self._use(self._made())
@@ -332,7 +335,7 @@ class KeeperStore(WrappedStore):
         if self._refusal is not None:
             raise self._refusal
         if self._clock.monotonic() >= self._lease_until:
-            raise StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
+            raise _lease_over(self._trouble.failure)
 
     def _spill_lost(self, failure: SpillLost) -> None:
         """A call ended in its middle: its effects are not logged, and nothing more is answered by this state."""
@@ -352,8 +355,13 @@ class KeeperStore(WrappedStore):
             if self._flying is None:
                 return
             group = self._flying
-        # A caller that goes away takes no other's answer with it.
-        await asyncio.shield(group.done)
+        try:
+            # A caller that goes away takes no other's answer with it.
+            await asyncio.shield(group.done)
+        except asyncio.CancelledError:
+            if self._trouble.failure is not None:
+                note_wait(self._trouble.failure)
+            raise
 
     def _effects(self) -> bytes | None:
         """The changes since the last time. In a frame of its own: that of a call that fails lives on in its error, and
@@ -380,11 +388,12 @@ class KeeperStore(WrappedStore):
                 self._open_group = CommitGroup()
                 body, began = joined(group.bodies), self._clock.monotonic()
                 try:
-                    self.position = await self.log.append(body)
+                    with noting(self._trouble):
+                        self.position = await self.log.append(body)
                 except TickwiseError as failure:
                     await self._start_over(group, failure)
                     break
-                self._flying = None
+                self._flying = self._trouble.failure = None
                 self._since_bytes += len(body)
                 self._watch.committed(self.position, len(group.bodies), len(body), self._clock.monotonic() - began)
                 if self._projection is not None:
@@ -403,7 +412,7 @@ class KeeperStore(WrappedStore):
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
-        self._refusal = StoreUnavailable(failure.detail)
+        self._refusal = _as_refusal(failure)
         if not isinstance(failure, OwnershipLost):
             self._watch.doubted()
         logger.error("log_not_written", detail=failure.detail)
@@ -420,7 +429,7 @@ class KeeperStore(WrappedStore):
                 await self._take_over()
             except TickwiseError as again:
                 failure = again
-                self._refusal = StoreUnavailable(failure.detail)
+                self._refusal = _as_refusal(failure)
             else:
                 return
 
@@ -453,7 +462,9 @@ class KeeperStore(WrappedStore):
             await self._clock.sleep(max(pause, (self._lease_until - self._clock.monotonic()) / 3))
             began, pause = self._clock.monotonic(), 0.0
             try:
-                self._lease_until = began + await self.log.renew()
+                with noting(self._trouble):
+                    self._lease_until = began + await self.log.renew()
+                self._trouble.failure = None
             except TickwiseError as failure:
                 if isinstance(failure, OwnershipLost) and self._refusal is None:
                     self._open_group.fail(failure)
@@ -461,6 +472,7 @@ class KeeperStore(WrappedStore):
                     return
                 # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.
                 pause = RENEW_SECONDS
+                self._trouble.take(failure)
                 logger.warning("lease_not_renewed", detail=failure.detail)
 
     # ------------------------------------------------------------------------------------------- checkpoints
@@ -536,3 +548,16 @@ def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, An
     keys = list(content)
     for begin in range(0, len(keys), ROWS_OF_PART):
         yield [(key, content[key]) for key in keys[begin : begin + ROWS_OF_PART] if key in content]
+
+
+def _as_refusal(failure: TickwiseError) -> StoreUnavailable:
+    """The answer to calls after a failure of the log: of its kind, where that tells what is away."""
+    kind = type(failure) if isinstance(failure, StoreUnavailable) else StoreUnavailable
+    return kind(failure.detail)
+
+
+def _lease_over(why: StoreUnavailable | None) -> StoreUnavailable:
+    """The answer to calls once the lease is over. `why`: the last failure of the database under the log."""
+    if why is None:
+        return StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
+    return type(why)(f"the lease of this shard is over and cannot be renewed: {why.detail}")

@@ -25,7 +25,7 @@ from tickwise.adapters.store.keeper.wire.frames import (
 )
 from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, check_pinned, client_context
-from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Unauthenticated
+from tickwise.domain.errors import InDoubt, KeeperAway, Misconfigured, StoreUnavailable, Unauthenticated
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 
@@ -73,9 +73,7 @@ class KeeperLink(FrameProtocol):
                 )
         except (OSError, TimeoutError) as failure:
             why = str(failure) or type(failure).__name__
-            raise StoreUnavailable(
-                f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}"
-            ) from None
+            raise KeeperAway(f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}") from None
         try:
             check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -86,7 +84,7 @@ class KeeperLink(FrameProtocol):
             raise Misconfigured(f"the keeper at {endpoint.address} refuses this process: {refused.detail}") from None
         except (InDoubt, TimeoutError, msgspec.DecodeError):
             transport.abort()
-            raise StoreUnavailable(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None
+            raise KeeperAway(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None
         except BaseException:
             transport.abort()
             raise
