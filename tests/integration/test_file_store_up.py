@@ -56,6 +56,17 @@ def test_doctor_reads_the_log_of_the_one_that_runs(folder: StoreFolder) -> None:
     assert "all whole" in store["detail"]
 
 
+def test_db_status_tells_the_state_of_a_file_store(folder: StoreFolder) -> None:
+    """Beside the process that has it, for people and for programs; and `db upgrade` has nothing to do."""
+    told = folder.tickwise("db", "status")
+    assert (0, True) == (told.code, "A file store, which has no schema and needs no upgrade: a log in " in told.out)
+    found = json.loads(folder.tickwise("db", "status", "--json").out)
+    assert ("file", "file", True) == (found["found"], found["needed"], found["fits"])
+    assert "all whole" in found["state"]
+    named = folder.tickwise("db", "status", "--database", "file:///nowhere/store")
+    assert "/nowhere/store is not there yet: `tickwise up --store file` makes it" in named.out
+
+
 def test_a_backup_says_how_a_file_store_is_copied(folder: StoreFolder) -> None:
     """`backup` dumps a PostgreSQL; here a copy of the folder is one."""
     ran = folder.tickwise("backup", str(folder.path / "backup.tar"))
