@@ -542,8 +542,8 @@ async def _carried_out_late(link: CassandraLink, copies: list[tuple[Any, ...]]) 
 
 
 async def test_a_late_renewal_of_the_tenure_changes_nothing(link: CassandraLink) -> None:
-    """A node that stood still carries out a renewal of before, in the epoch of the owner that goes on. The number would go
-    back to one that a rival has seen, which then takes the lease for over; and the time would go back, too."""
+    """A node that stood still carries out a renewal of before, in the epoch of the owner that goes on. The number would
+    go back to one that a rival has seen, which then takes the lease for over; and the time would go back, too."""
     copies, keep = _kept("shard_renew")
     log = meddled_log(Meddled(link, "shard_renew", keep, 1), next_shard(), lease_seconds=60.0)
     await own(log)

@@ -6,7 +6,7 @@ lays the call's images over those of before, rebuilds the state and compares. `W
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
@@ -23,6 +23,7 @@ from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
+from tickwise.adapters.store.keeper.wire.forms import READING
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.ended.job_table import JobTable
@@ -32,6 +33,8 @@ from tickwise.ports.store.wrapping import Call, WrappedStore
 
 ROWS_A_CALL = 100
 """A state of fewer rows is compared after each call; one of ten times as many after each hundredth."""
+SEEN_EFFECTS: defaultdict[str, list[bool]] = defaultdict(list)
+"""Of the calls of this process on a `WatchedStore`, by their names: whether each changed something."""
 CALLS_EACH = 200
 """Of as many calls each is compared; of as many more every second one, and so on."""
 
@@ -201,9 +204,31 @@ class WatchedStore(KeeperStore):
         self.watched = True
         """False: no comparison any more, since the test damaged what no call can."""
         self._calls_made = self._left = 0
+        self._called = ""
+        self.is_touched = False
+        """True once the test changed the state past all calls: the next effects are of no call."""
         self._next_checkpoint = self.CHECKPOINT_CALLS
         self.watched_log = WatchedLog(folder, sync=lambda _file: None)
         super().__init__(self.watched_log, clock, make_ended=make_ended)
+
+    def around(self, name: str, call: Call) -> Call:
+        durable = super().around(name, call)
+
+        async def named(*given: Any, **by_name: Any) -> Any:
+            # A call of a memory store awaits nothing before its effects are taken.
+            self._called = name
+            return await durable(*given, **by_name)
+
+        return named
+
+    def _effects(self) -> bytes | None:
+        body = super()._effects()
+        if not self.is_touched:
+            SEEN_EFFECTS[self._called].append(body is not None)
+            assert body is None or self._called not in READING, f"{self._called} is in READING, and changes something"
+        elif body is not None:
+            self.is_touched = False
+        return body
 
     async def _settled(self) -> None:
         before = self.position

@@ -396,7 +396,7 @@ def test_tables_have_the_columns_that_rows_have(table: Any) -> None:
 
 
 async def test_an_end_that_is_cancelled_is_cancelled(tables: ModelTables) -> None:
-    """Also while it waits for the projector's task, which is cancelled as well: who ends the keeper must not wait on."""
+    """Also while it waits for the projector's task, which is cancelled as well."""
     projector = TableProjector(tables, CLOCK, shard=0)
     gate = asyncio.Event()
 

@@ -249,19 +249,31 @@ def _forms() -> dict[str, CallForm]:
 FORMS: Final = _forms()
 """Each method of the port, by its name: `now`, or `jobs.add` for one of a part; and those of the map of shards."""
 READING: Final = frozenset(
-    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")}
-    | {"now", "upkeep.stats", "shard_map.read"}
+    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed", "delays")}
+    | {"now", "upkeep.stats", "shard_map.read", "marks.get", "epochs.all", "completions.pending"}
     # What requests read: who asks, what they may do, and what they ask for.
-    | {"keys.find", "keys.of_id", "keys.page", "keys.count", "users.get", "users.page", "roles.all"}
-    | {"sessions.public_keys", "identity_keys.find", "federations.get", "federations.page", "federations.of_issuer"}
-    | {"namespaces.get", "namespaces.page", "rules.all", "stops.find", "queues.all", "executors.all", "executors.keys"}
-    | {"jobs.get", "runs.get", "runs.attempts", "letters.get", "operations.get", "audit.find", "incidents.between"}
+    | {"keys.find", "keys.of_id", "keys.page", "keys.count", "users.get", "users.page", "users.sign_in"}
+    | {"users.link_holder", "roles.all", "sessions.public_keys", "sessions.is_good", "browser_sessions.link"}
+    | {"identity_keys.find", "identities.find", "identities.of_user", "device_sign_ins.find", "factors.of"}
+    | {"factors.by_credential", "factors.seeds", "factor_steps.step", "factor_steps.recovery"}
+    | {"federations.get", "federations.page", "federations.of_issuer"}
+    | {"namespaces.get", "namespaces.page", "namespaces.removed", "rules.all", "rules.find", "quotas.use"}
+    | {"stops.find", "stops.due", "queues.all", "executors.all", "executors.keys", "receipts.find"}
+    | {"jobs.get", "runs.get", "runs.attempts", "runs.waiting", "letters.get", "operations.get", "incidents.between"}
     | {"tasks.get", "tasks.page", "tasks.versions", "tasks.scripts", "secrets.find", "secrets.uses", "secrets.versions"}
-    | {"saved_views.find", "status_pages.find", "channels.find", "notices.find", "notification_rules.find"}
-    | {"alerts.find", "objectives.find", "error_groups.get", "error_groups.search", "error_groups.hours"}
-    | {"error_groups.jobs", "error_groups.of_runs"}
+    | {"secrets.sealed", "secrets.sealed_keys", "secrets.keys_used", "saved_views.find", "status_pages.find"}
+    | {"status_pages.days", "status_pages.announcements", "channels.find", "channels.secrets", "channels.all_secrets"}
+    | {"channels.backlog", "notices.find", "notices.backlog", "notification_rules.find", "notification_rules.version"}
+    | {"alerts.find", "alerts.due", "alerts.ends", "alerts.events", "alerts.bursts", "alerts.standing"}
+    | {"objectives.find", "objectives.jobs", "objectives.counts"}
+    | {"error_groups.get", "error_groups.search", "error_groups.hours", "error_groups.jobs", "error_groups.of_runs"}
+    | {"error_groups.pending", "audit.find", "audit.heads", "audit.seals", "audit.contents", "audit.unsealed"}
+    | {"audit.settled", "audit.checkpoints", "removals.jobs", "removals.left"}
+    # What executors compare, and what they are to make.
+    | {"held.digest", "held.tokens", "held.take_again", "environments.wanted", "environments.fault"}
 )
-"""Calls that change nothing: one whose answer was lost is made again. All others are in doubt then."""
+"""Calls that change nothing: one whose answer was lost is made again. All others are in doubt then. The contract of the
+store is run against this list (`tests/conformance/test_file_store.py`)."""
 
 handovers: Final = reader(list[Handover])
 
