@@ -1,4 +1,4 @@
-"""Keepers or Cassandra are away: what an operator is told by the probes and reports of each role and by `tickwise status`
+"""Keepers or Cassandra are away: what an operator is told by probes and reports of each role and by `tickwise status`
 (soon, with the cause, without an address of a machine), and what becomes of the jobs of those who submit meanwhile.
 
 `STALL_SECONDS=60 pytest -s …` lets the node stand still for longer, and prints the figures.

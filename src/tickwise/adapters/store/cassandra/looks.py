@@ -144,10 +144,9 @@ def _copies(facts: ClusterFacts, replication: Mapping[str, str]) -> ClusterFindi
         return ClusterFinding("copies", "ok", f"{copies} of each row")
     wanted = min(COPIES, facts.nodes)
     if copies < wanted:
-        advice = (
-            f"ALTER KEYSPACE {facts.keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy', "
-            f"'{facts.datacenter}': {wanted}}}; then `nodetool repair --full {facts.keyspace}` on each node"
-        )
+        values = {"keyspace": facts.keyspace, "datacenter": facts.datacenter, "copies": wanted}
+        raising = statement("keyspace_raise").format(**values).strip()
+        advice = f"{raising}; then `nodetool repair --full {facts.keyspace}` on each node"
     else:
         advice = "three nodes with three copies survive the loss of each; docs/how-to/cassandra.md has the steps"
     text = f"{said} of each row"

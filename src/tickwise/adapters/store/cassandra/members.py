@@ -19,8 +19,8 @@ from tickwise.adapters.store.cassandra.link import CassandraLink, statement
 from tickwise.domain.errors import TickwiseError
 
 JOIN_SECONDS: Final = 30.0
-"""A node without data joins within 10 s of its first word. One that takes longer is no member when the keyspace is made,
-and `db upgrade` and `doctor` say how to raise the copies later."""
+"""A node without data joins within 10 s of its first word. One that takes longer is no member when the keyspace is
+made, and `db upgrade` and `doctor` say how to raise the copies later."""
 LOOK_SECONDS: Final = 0.5
 REACH_SECONDS: Final = 1.0
 JOINED: Final = frozenset({"NORMAL", "MOVING", "shutdown"})
