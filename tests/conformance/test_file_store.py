@@ -97,8 +97,8 @@ class TestStandstillWalks(Backend, StandstillWalksContract):
 
 
 def test_calls_that_change_nothing_are_those_that_are_made_again(request: pytest.FixtureRequest) -> None:
-    """After all suites: no call of `READING` has ever changed the log, and each other one has, at least once. A new read
-    of the port that is in no list fails here; a write in the list fails at its first call, too."""
+    """After all suites: no call of `READING` has ever changed the log, and each other one has, at least once. A new
+    read of the port that is in no list fails here; a write in the list fails at its first call, too."""
     assert [] == [name for name in sorted(READING) if any(SEEN_EFFECTS.get(name, ()))]
     suites = {name for name in globals() if name.startswith("Test")}
     ran = {item.cls.__name__ for item in request.session.items if isinstance(item, pytest.Function) and item.cls}
