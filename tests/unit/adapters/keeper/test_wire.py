@@ -347,14 +347,47 @@ async def test_a_keeper_that_says_nothing_is_given_up(
     await eventually(lambda: keeper.log.waiting)
     link = client._link
     assert link is not None
-    for _ in range(4):
-        clock.seconds += 0.75 * link_module.SILENT_SECONDS
-        await eventually(lambda: link._heard_at == clock.seconds or adding.done())
+    for _ in range(8):
+        clock.seconds += link_module.LOOK_SECONDS_MOST
+        await eventually(lambda: link._looked_at == clock.seconds or adding.done())
+        await eventually(lambda: link._silent_seconds == 0.0 or adding.done())
     assert not adding.done()
     monkeypatch.setattr(server_module._ServerConnection, "heard", lambda *_: None)
-    clock.seconds += 1.25 * link_module.SILENT_SECONDS
-    with pytest.raises(InDoubt):
+    for _ in range(3):
+        assert not adding.done()
+        clock.seconds += link_module.LOOK_SECONDS_MOST
+        await eventually(lambda: link._looked_at == clock.seconds or adding.done())
+    with pytest.raises(InDoubt, match="nothing came for 4 s"):
         await adding
+
+
+async def test_a_client_that_was_held_up_itself_gives_no_keeper_up(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It computed, was frozen or had no processor: the seconds in which it did not look say nothing of the keeper."""
+    monkeypatch.setattr(link_module, "LOOK_SECONDS", 0.05)
+    clock = SteppedClock()
+    client = await keeper.client(clock=clock)
+    job = Factory(await client.now(), seed="held up").job()
+    keeper.log.gate.clear()
+    adding = asyncio.create_task(client.jobs.add([job]))
+    await eventually(lambda: keeper.log.waiting)
+    alive = asyncio.Event()
+    heard = server_module._ServerConnection.heard
+
+    def hear(connection: server_module._ServerConnection, body: bytes) -> None:
+        alive.set()
+        heard(connection, body)
+
+    monkeypatch.setattr(server_module._ServerConnection, "heard", hear)
+    for _ in range(3):
+        alive.clear()
+        clock.seconds += 10 * link_module.SILENT_SECONDS
+        await eventually(lambda: alive.is_set() or adding.done())
+        await CLOCK.sleep(0.1)  # the answer comes before the next delay
+    assert not adding.done()
+    keeper.log.gate.set()
+    assert [Added.CREATED] == await adding
 
 
 # ------------------------------------------------------------------------------------------ what is full

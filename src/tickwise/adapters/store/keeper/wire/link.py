@@ -3,6 +3,7 @@
     connect ──► compare the certificate ──► hello ──► call, call, …  ──► its end: calls without an answer are in doubt
 
 A keeper that says nothing for `SILENT_SECONDS` while it is asked is given up: another one may have the shard by then.
+Seconds in which this process itself did not look (it computed, was frozen, or had no processor) are not the keeper's.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CONNECT_SECONDS: Final = 3.0
 SILENT_SECONDS: Final = 4.0
 """More than a keeper computes at a stretch; less than its lease and a takeover."""
 LOOK_SECONDS: Final = 1.0
+LOOK_SECONDS_MOST: Final = 2.0
+"""Of the time between two looks, so much is counted as silence: the rest is a delay of this process."""
 
 _refusals: Final = reader(Refusal | None)
 _welcome: Final = reader(Welcome)
@@ -56,7 +59,9 @@ class KeeperLink(FrameProtocol):
         self._numbers = 0
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._room = asyncio.Semaphore(CALLS_MOST)
-        self._heard_at = clock.monotonic()
+        self._silent_seconds = 0.0
+        self._looked_at = clock.monotonic()
+        self._why = "broke"
         self._watch: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -113,12 +118,11 @@ class KeeperLink(FrameProtocol):
         self._numbers += 1
         number = self._numbers
         self.send(encoded((REQUEST, number, name, msgspec.Raw(body))))
-        if not self._waiting:
-            self._heard_at = self._clock.monotonic()
         waiting: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = waiting
         if self._watch is None:
-            self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+            self._silent_seconds = 0.0
+            self._look_later()
         try:
             return await waiting
         finally:
@@ -135,7 +139,7 @@ class KeeperLink(FrameProtocol):
             self.end()
 
     def heard(self, body: bytes) -> None:
-        self._heard_at = self._clock.monotonic()
+        self._silent_seconds = 0.0
         response = read_response(body)
         if response.kind == NOTICE:
             if response.number == ELSEWHERE:
@@ -163,15 +167,21 @@ class KeeperLink(FrameProtocol):
         self._watch = None
         if self.transport is None or not self._waiting:
             return
-        if self._clock.monotonic() - self._heard_at > SILENT_SECONDS:
+        self._silent_seconds += min(self._clock.monotonic() - self._looked_at, LOOK_SECONDS_MOST)
+        if self._silent_seconds > SILENT_SECONDS:
+            self._why = f"was given up, because nothing came for {SILENT_SECONDS:g} s,"
             self.abort()
             return
         self.send(encoded((REQUEST, 0, ALIVE, None)))
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._looked_at = self._clock.monotonic()
         self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
     def lost(self) -> None:
         self.has_ended = True
-        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came")
+        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} {self._why} before its answer came")
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(failure)
