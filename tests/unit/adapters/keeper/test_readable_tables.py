@@ -342,32 +342,6 @@ async def test_a_row_that_can_never_be_stored_holds_up_no_other(tmp_path: Path, 
         assert 40 == len(tables.rows(JOBS))
 
 
-async def test_rows_that_are_being_written_count_as_those_that_wait(
-    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are in memory until the database has them: while it is slow, there would be as many again."""
-    monkeypatch.setattr(module, "PENDING_KEYS", 40)
-    store, is_stuck, goes_on = tables.write, asyncio.Event(), asyncio.Event()
-
-    async def write(rows: Any, drop: Any) -> None:
-        is_stuck.set()
-        await goes_on.wait()
-        await store(rows, drop)
-
-    tables.write = write  # type: ignore[method-assign]  # the database of this test
-    async with keeping(tmp_path, tables) as kept:
-        await kept.projector.reached(kept.store.position)
-        await add_jobs(kept.store, 60, "many")
-        await is_stuck.wait()
-        for number in range(5):
-            await add_jobs(kept.store, 1, f"more {number}")
-        for _ in range(20):
-            await CLOCK.sleep(0.01)
-            assert kept.projector._read <= kept.store.position - 4
-        goes_on.set()
-        assert {} == await kept.wrong()
-
-
 async def test_ended_runs_go_by_partitions(tmp_path: Path, tables: ModelTables) -> None:
     """However many are past their retention, no run leaves a tombstone of its own."""
     async with keeping(tmp_path, tables) as kept:
@@ -388,9 +362,8 @@ def test_a_row_that_came_and_went_between_two_writes_is_not_written() -> None:
         pending = PendingRows(7)
         pending.put(DUE, key, position, {}, is_fresh=True)
         pending.delete(DUE, key, 9)
-        assert writes == pending.count
         assert writes == len([*pending.writes()])
-        assert 0 == pending.count
+        assert writes == pending.count
 
 
 def test_a_row_and_a_drop_keep_their_order_by_position() -> None:

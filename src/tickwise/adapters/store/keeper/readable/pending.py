@@ -122,10 +122,8 @@ class PendingRows:
         return row is not None and row.is_new
 
     def writes(self) -> Iterator[tuple[Sequence[RowWrite], PartitionDrop | None]]:
-        """All of it, in writes of one partition each, none too large. What was written is not kept."""
-        for group, key in [*self.partitions]:
-            partition = self.partitions.pop((group, key))
-            count = len(partition.rows) + len(partition.final)
+        """All of it, in writes of one partition each, none too large."""
+        for (group, key), partition in self.partitions.items():
             dropped_at = partition.dropped_at
             drop = None if dropped_at is None else PartitionDrop(group, key, dropped_at)
             rows: list[RowWrite] = []
@@ -139,7 +137,6 @@ class PendingRows:
                     rows, size, drop = [], 0, None
             if rows or drop is not None:
                 yield rows, drop
-            self.count -= count
 
     def _partition(self, group: str, key: RowKey) -> PendingPartition:
         partition = self.partitions.get((group, key))

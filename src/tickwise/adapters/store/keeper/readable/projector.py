@@ -51,7 +51,7 @@ node about twice as much. With 10,000 runs under way that is the difference betw
 HELD_KEYS: Final = 5_000
 """Jobs and runs that changed: some 500 new runs a second."""
 PENDING_KEYS: Final = 100_000
-"""Jobs and runs that changed, also while they are written. From half of it on nothing is held back."""
+"""Jobs and runs that changed, some 60 MB. From half of it on nothing is held back."""
 BEHIND_BYTES: Final = 64 << 20
 """Of entries: about 2 s of replay. From half of it on nothing is held back."""
 WRITES_AT_ONCE: Final = 4
@@ -98,7 +98,6 @@ class TableProjector:
         self._read = 0
         """The position of the last entry that was read."""
         self._window = ChangeWindow()
-        self._writing: PendingRows | None = None
         self._taking = asyncio.Lock()
         """Held while changes become rows: they come in the order of their entries."""
         self._work, self._drained = asyncio.Event(), asyncio.Event()
@@ -287,8 +286,7 @@ class TableProjector:
             await tail.came.wait()
 
     def _is_full(self, shadow: Shadow) -> bool:
-        rows = sum(each.count for each in (shadow.pending, self._writing) if each is not None)
-        return len(self._window) + rows >= PENDING_KEYS
+        return len(self._window) + (shadow.pending.count if shadow.pending is not None else 0) >= PENDING_KEYS
 
     async def _settle(self, shadow: Shadow, *, everything: bool) -> int:
         """Turn what the window has into pending rows, but for what it holds back; up to which position all is."""
@@ -365,20 +363,17 @@ class TableProjector:
 
     async def _write(self, pending: PendingRows) -> None:
         """Store all rows: a few partitions at once, each write until it is there."""
-        self._writing, writes = pending, pending.writes()
+        writes = pending.writes()
         workers = [asyncio.create_task(self._write_some(writes)) for _ in range(WRITES_AT_ONCE)]
         try:
             await asyncio.gather(*workers)
         finally:
             await end_all(*workers)
-            self._writing = None
-            self._drained.set()
 
     async def _write_some(self, writes: Writes) -> None:
         for rows, drop in writes:
             await self._store(rows, drop)
             self.rows += len(rows)
-            self._drained.set()
 
     async def _store(self, rows: Sequence[RowWrite], drop: PartitionDrop | None) -> None:
         try:
