@@ -54,6 +54,8 @@ WARM_SECONDS: Final = 60.0
 STARTS_A_SECOND: Final = 50
 STARTS_SECONDS: Final = 4.0
 PAUSE_SECONDS: Final = 0.2
+BEAT_SECONDS: Final = 1.0
+"""After so long other keepers see one that has started."""
 
 
 async def unfinished(store: Store) -> int:
@@ -134,6 +136,15 @@ async def starts(rig: Rig, store: Store) -> list[float]:
     )
 
 
+class Takeover(NamedTuple):
+    """The change from one owner to the next, as a client saw it."""
+
+    seconds: float
+    """From the signal to the first answer of the next owner."""
+    pause: float
+    """The longest time between two answers meanwhile."""
+
+
 class Keepers:
     """Two keepers, of which one owns the shard."""
 
@@ -141,22 +152,40 @@ class Keepers:
         self._rig, self._stack = rig, stack
         self.processes: list[subprocess.Popen[bytes]] = []
 
-    async def one_more(self) -> None:
-        """Start a further one."""
+    async def first(self) -> None:
+        """Start the owner."""
         self.processes.append(await self._stack.enter_async_context(self._rig.role("keeper")))
 
-    async def answered_after(self, store: CassandraStore, number: signal.Signals) -> float:
+    async def one_more(self, *, is_ready: bool = True) -> float:
+        """Start a further one; after how many seconds it has read the log, or only listens."""
+        event, begun = "shard_read_ahead" if is_ready else "keeper_listens", time.perf_counter()
+        before = self._said(event)
+        self.processes.append(await self._stack.enter_async_context(self._rig.role("keeper")))
+        while self._said(event) == before:
+            await CLOCK.sleep(0.02)
+        return time.perf_counter() - begun
+
+    def _said(self, event: str) -> int:
+        return (self._rig.folder / "keeper.log").read_text().count(f'"{event}"')
+
+    async def answered_after(self, store: CassandraStore, number: signal.Signals) -> Takeover:
         """Send a signal to the owner, the first one; how long after it another one answered."""
         owner, before = self.processes.pop(0), store.served_at
         owner.send_signal(number)
-        begun = time.perf_counter()
+        begun = answered = time.perf_counter()
+        longest = 0.0
         while store.served_at in ("", before):
             with contextlib.suppress(TickwiseError):
                 await store.upkeep.stats()
+                now = time.perf_counter()
+                longest, answered = max(longest, now - answered), now
             await CLOCK.sleep(0.01)
         seconds = time.perf_counter() - begun
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if number == signal.SIGTERM:
+                await asyncio.to_thread(owner.wait, 30)
         owner.kill()
-        return seconds
+        return Takeover(seconds, longest)
 
 
 async def takeovers(rig: Rig, store: CassandraStore, keepers: Keepers, live: int) -> AsyncIterator[str]:
@@ -167,10 +196,19 @@ async def takeovers(rig: Rig, store: CassandraStore, keepers: Keepers, live: int
     for what, number in (
         ("killed", signal.SIGKILL), ("frozen", signal.SIGSTOP), ("told to end", signal.SIGTERM),
     ):  # fmt: skip
-        await keepers.one_more()
-        await CLOCK.sleep(3.0)
-        seconds = await keepers.answered_after(store, number)
-        yield f"owner {what}, {live:,} live runs: {seconds:.2f} s to the next answer"
+        ready = await keepers.one_more()
+        taken = await keepers.answered_after(store, number)
+        yield (
+            f"owner {what}, {live:,} live runs: {taken.seconds:.2f} s to the next answer of another keeper, which had "
+            f"read the log {ready:.1f} s after its start; the longest pause {taken.pause:.2f} s"
+        )
+    await keepers.one_more(is_ready=False)
+    await CLOCK.sleep(BEAT_SECONDS)
+    taken = await keepers.answered_after(store, signal.SIGTERM)
+    yield (
+        f"owner told to end when the next one has just started: {taken.seconds:.2f} s to its first answer; the longest "
+        f"pause {taken.pause:.2f} s"
+    )
 
 
 class Installation(NamedTuple):
@@ -196,7 +234,7 @@ async def installation(nodes: int, **settings: object) -> AsyncIterator[Installa
         rig = SignalledRig(url, folder, full=False)
         rig.settings = {"signals_url": redis.url, **settings}
         keepers = Keepers(rig, stack)
-        await keepers.one_more()
+        await keepers.first()
         opened = cassandra_store(url, CLOCK)
         await StartupWait(asyncio.Event()).until("store", opened.open)
         stack.push_async_callback(opened.close)
@@ -208,23 +246,29 @@ async def installation(nodes: int, **settings: object) -> AsyncIterator[Installa
         yield Installation(rig, keepers, opened, pids, url)
 
 
+async def streamed_and_started(here: Installation, seconds: float) -> None:
+    """Print the figures of the stream and of starts without load."""
+    done = await stream(here.rig, here.store, here.pids, seconds)
+    print(
+        f"{done.rate:,.0f} runs/s from submit to end; CPU a run: "
+        f"{', '.join(f'{name} {each:.0f} us' for name, each in done.cost.items())}; keeper "
+        f"{resident_megabytes(here.pids['keeper'][0]):.0f} MB after {done.sent:,} runs",
+        flush=True,
+    )
+    taken = await starts(here.rig, here.store)
+    print(
+        f"request to start, {len(taken)} jobs: p50 {percentile(taken, 0.5):.1f} ms, "
+        f"p99 {percentile(taken, 0.99):.1f} ms",
+        flush=True,
+    )
+
+
 async def measure(nodes: int, seconds: float, live: int) -> None:
     """All of it."""
     async with installation(nodes) as here:
         print(f"{nodes} node{'s'[: nodes - 1]}, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        done = await stream(here.rig, here.store, here.pids, seconds)
-        print(
-            f"{done.rate:,.0f} runs/s from submit to end; CPU a run: "
-            f"{', '.join(f'{name} {each:.0f} us' for name, each in done.cost.items())}; keeper "
-            f"{resident_megabytes(here.pids['keeper'][0]):.0f} MB after {done.sent:,} runs",
-            flush=True,
-        )
-        taken = await starts(here.rig, here.store)
-        print(
-            f"request to start, {len(taken)} jobs: p50 {percentile(taken, 0.5):.1f} ms, "
-            f"p99 {percentile(taken, 0.99):.1f} ms",
-            flush=True,
-        )
+        if seconds:
+            await streamed_and_started(here, seconds)
         session = KeyspaceSession(read_address(here.url), CLOCK)
         store = CassandraStore(session, shard=ALONE, patience_seconds=60.0)
         await StartupWait(asyncio.Event()).until("store", store.open)
@@ -249,7 +293,7 @@ class SignalledRig(Rig):
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m bench.stores.keepers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of the stream")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of the stream; 0: takeovers alone")
     parser.add_argument("--live", type=int, default=100_000, help="runs that wait at a takeover")
     parser.add_argument("--nodes", type=int, default=1, choices=[1, 3])
     asked = parser.parse_args()

@@ -522,3 +522,101 @@ async def test_a_block_of_an_owner_that_lost_the_shard_is_named_by_nobody(link: 
     assert named == set(await last.log.blocks())
     await last.close()
     await store.close()
+
+
+def _kept(name: str) -> tuple[list[tuple[Any, ...]], Callable[[Ask, tuple[Any, ...]], Any]]:
+    """The copies of one statement, as a node has them that stands still before it carries them out."""
+    copies: list[tuple[Any, ...]] = []
+
+    async def keep(ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        copies.append(asked)
+        found: Rows = await ask(*asked)
+        return found
+
+    return copies, keep
+
+
+async def _carried_out_late(link: CassandraLink, copies: list[tuple[Any, ...]]) -> list[bool]:
+    """Of each copy whether it was applied."""
+    return [(await link.ask(*asked))[0][0] for asked in copies]
+
+
+async def test_a_late_renewal_of_the_tenure_changes_nothing(link: CassandraLink) -> None:
+    """A node that stood still carries out a renewal of before, in the epoch of the owner that goes on. The number would
+    go back to one that a rival has seen, which then takes the lease for over; and the time would go back, too."""
+    copies, keep = _kept("shard_renew")
+    log = meddled_log(Meddled(link, "shard_renew", keep, 1), next_shard(), lease_seconds=60.0)
+    await own(log)
+    await log.renew()
+    await log.append(b"one")
+    await log.renew()
+    before = await log.owner()
+    assert [False] == await _carried_out_late(link, copies)
+    assert before == await log.owner()
+
+
+async def test_a_renewal_that_was_given_up_does_not_turn_time_back(
+    link: CassandraLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was never applied, and an entry with a later time came since."""
+    monkeypatch.setattr(ownership, "PATIENCE_SECONDS", 0.2)
+    copies: list[tuple[Any, ...]] = []
+
+    async def held_back(_ask: Ask, asked: tuple[Any, ...]) -> Rows:
+        copies.append(asked)
+        raise InDoubt("the answer did not come")
+
+    meddled = Meddled(link, "shard_renew", held_back, 1_000)
+    log = meddled_log(meddled, next_shard(), lease_seconds=60.0)
+    await own(log)
+    with pytest.raises(StoreUnavailable):
+        await log.renew()
+    meddled.left = 0
+    while (await log.append(b"later")) and (await log.owner()).told_at <= copies[-1][3]:
+        pass
+    before = await log.owner()
+    assert {False} == set(await _carried_out_late(link, copies))
+    assert before == await log.owner()
+    await log.renew()
+    assert before.renewed + 2 == (await log.owner()).renewed, "a number of a renewal was given twice"
+
+
+async def test_a_late_checkpoint_of_the_tenure_names_no_deleted_parts(link: CassandraLink) -> None:
+    """Else the next owner would look for parts and entries that are gone, and the shard could not be opened."""
+    copies, keep = _kept("shard_checkpoint")
+    log = meddled_log(Meddled(link, "shard_checkpoint", keep, 1), next_shard(), lease_seconds=60.0)
+    await own(log)
+    await log.append(b"one")
+    await log.keep_checkpoint(1, parts_of(b"first"))
+    await log.append(b"two")
+    await log.keep_checkpoint(2, parts_of(b"second"))
+    assert [False] == await _carried_out_late(link, copies)
+    assert [b"second"] == [part async for part in log.checkpoint(2)]
+    await log.keep_checkpoint(2, parts_of(b"third"))
+    assert [False] == await _carried_out_late(link, copies)
+    assert [b"third"] == [part async for part in log.checkpoint(2)]
+
+
+async def test_a_late_note_of_dropped_segments_and_a_late_release_change_nothing(link: CassandraLink) -> None:
+    """The first one would say that entries are there which were deleted; the second one is of an earlier epoch."""
+    dropped, keep_dropped = _kept("shard_drop")
+    released, keep_released = _kept("shard_release")
+    meddled = Meddled(link, "shard_drop", keep_dropped, 2)
+    log = meddled_log(meddled, next_shard(), lease_seconds=60.0)
+    await own(log)
+    for last in (256, 512):
+        while await log.append(b"entry") < last:
+            pass
+        await log.keep_checkpoint(last, parts_of(b"state"))
+        await log.drop(last + 1)
+    before = await log.owner()
+    assert (513, 2) == (before.first, before.swept)
+    assert [False, False] == await _carried_out_late(link, dropped)
+    assert before == await log.owner()
+    earlier = meddled_log(Meddled(link, "shard_release", keep_released, 1), log.shard)
+    await earlier.seize("earlier", "")
+    await earlier.release()
+    await own(log)
+    before = await log.owner()
+    assert [False] == await _carried_out_late(link, released)
+    assert before == await log.owner()

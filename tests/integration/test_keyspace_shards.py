@@ -174,7 +174,7 @@ async def test_one_shard_is_told_as_several_are(cassandra_server_url: str) -> No
 async def test_a_keyspace_that_is_not_made_has_no_shards_to_tell_of(cassandra_server_url: str) -> None:
     """Its status says that it is missing."""
     told = await asyncio.to_thread(keyspace_status, f"{cassandra_server_url}/nothing_{next_shard()}")
-    assert ("none", str(VERSION), False, []) == told
+    assert ("none", str(VERSION), False, []) == told[:4]
 
 
 async def test_a_job_does_not_go_to_another_shard(url: str) -> None:

@@ -29,9 +29,23 @@ SHARD_LOGS: Final = (
     Mutant(
         "an update without an answer is resolved by the row",
         CASSANDRA + "log.py",
-        "(row.epoch != held.epoch or row.last != last)",
+        "not (row.epoch == held.epoch and is_done(row))",
         "True",
         (FAULTS + "test_an_update_without_an_answer_happens_once",),
+    ),
+    Mutant(
+        "a renewal that is carried out late is refused",
+        CASSANDRA + "ownership.cql",
+        "IF epoch = ? AND renewed < ? AND told_at <= ?",
+        "IF epoch = ? AND renewed != ? AND told_at != ?",
+        (FAULTS + "test_a_late_renewal_of_the_tenure_changes_nothing",),
+    ),
+    Mutant(
+        "a checkpoint that is named late is refused",
+        CASSANDRA + "ownership.cql",
+        "IF epoch = ? AND checkpoint = ? AND checkpoint_epoch = ? AND checkpoint_number = ?",
+        "IF epoch = ? AND checkpoint != ? AND checkpoint_epoch != ? AND checkpoint_number != ?",
+        (FAULTS + "test_a_late_checkpoint_of_the_tenure_names_no_deleted_parts",),
     ),
     Mutant(
         "after an open doubt the log must be acquired again",

@@ -277,7 +277,14 @@ MEANINGS = {
     "log_not_written": "An entry of the log of the store could not be written, such as on a full disk. Requests get "
     "503; the store tries again each second, and goes on by itself.",
     "keeper_call_failed": "A call of a role met a bug of the keeper. The caller is told; report it with the traceback.",
-    "keeper_client_refused": "Somebody connected to the keeper without the key of the keyspace.",
+    "keeper_client_refused": "Somebody connected to the keeper without the key of the keyspace: `count` times since "
+    "the last such line, of which there is one in 10 s at most.",
+    "keeper_connection_ended": "The keeper ended a connection: `silent`, no key within 10 s; `crowded`, too many "
+    "connections of that network, or of all, without a key; `unreadable`, bytes that are no message. `count` is the "
+    "number since the last such line, of which there is one in 10 s at most.",
+    "effects_refused": "No entry of the log can hold the effects of this call: they are too large, or have a value "
+    "that cannot be kept. The call is refused, and the state is built again without it: a pause of the shard. Report "
+    "it.",
     "keeper_found": "This process found the keeper that owns the shard, and is connected to it.",
     "keeper_listens": "The keeper listens, and publishes this place when it owns the shard.",
     "shard_not_given_back": "A keeper that ends could not give its shard back: the next one waits for the lease.",
@@ -296,6 +303,8 @@ MEANINGS = {
     "tables_missing": "A readable table is not there. Commits go on without the tables; run `tickwise db upgrade`.",
     "tables_not_followed": "The readable tables could not be followed for a moment, such as while Cassandra was away. "
     "It is tried again.",
+    "shard_goes": "The keeper gives the shard back: it waited so many seconds for a keeper that has read its log.",
+    "shard_read_ahead": "A keeper that waits for a shard has read its log, and goes on reading it.",
     "log_opened": "The store read its checkpoint and its log, and is ready.",
     "partitions_kept": "Partitions of the history were made ahead, or dropped with all their runs when their "
     "retention was over.",

@@ -6,7 +6,7 @@ lays the call's images over those of before, rebuilds the state and compares. `W
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from operator import itemgetter
@@ -23,6 +23,7 @@ from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.keeper.tables import TABLES, VALUES
 from tickwise.adapters.store.keeper.tracking import EffectRecorder
+from tickwise.adapters.store.keeper.wire.forms import READING
 from tickwise.adapters.store.memory import MemoryStore
 from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.ended.job_table import JobTable
@@ -32,6 +33,8 @@ from tickwise.ports.store.wrapping import Call, WrappedStore
 
 ROWS_A_CALL = 100
 """A state of fewer rows is compared after each call; one of ten times as many after each hundredth."""
+SEEN_EFFECTS: defaultdict[str, list[bool]] = defaultdict(list)
+"""Of the calls of this process on a `WatchedStore`, by their names: whether each changed something."""
 CALLS_EACH = 200
 """Of as many calls each is compared; of as many more every second one, and so on."""
 
@@ -201,13 +204,24 @@ class WatchedStore(KeeperStore):
         self.watched = True
         """False: no comparison any more, since the test damaged what no call can."""
         self._calls_made = self._left = 0
+        self.is_touched = False
+        """True once the test changed the state past all calls: the next effects are of no call."""
         self._next_checkpoint = self.CHECKPOINT_CALLS
         self.watched_log = WatchedLog(folder, sync=lambda _file: None)
         super().__init__(self.watched_log, clock, make_ended=make_ended)
 
-    async def _settled(self) -> None:
+    def _effects(self, name: str) -> bytes | None:
+        body = super()._effects(name)
+        if self.is_touched:
+            self.is_touched = body is None
+        elif name:
+            SEEN_EFFECTS[name].append(body is not None)
+            assert body is None or name not in READING, f"{name} is in READING, and changes something"
+        return body
+
+    async def _settled(self, name: str = "") -> None:
         before = self.position
-        await super()._settled()
+        await super()._settled(name)
         self._calls_made += 1
         if self._calls_made >= self._next_checkpoint and not self._keeping.locked():
             self._next_checkpoint *= 2

@@ -12,7 +12,6 @@ can tell. Why is for callers with a key alone, for the sentences count what is e
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +24,7 @@ from tickwise.control.control import Control
 from tickwise.domain.errors import Forbidden, StoreUnavailable, Unavailable
 from tickwise.domain.permissions import Permission
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
+from tickwise.observability.waits import answered
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import StoreStats
 from tickwise.roles.shared.health import HealthCheck, HealthSources
@@ -32,6 +32,8 @@ from tickwise.roles.shared.health import HealthCheck, HealthSources
 RETRY_SECONDS: Final = 5.0
 STATS_FRESH_SECONDS: Final = 1.0
 """Readiness is open to all clients, so frequent requests must not load the store."""
+TOLD_SECONDS: Final = 2.0
+"""The longest wait for a store that has said why it does not answer: for a keeper it may be tried for longer."""
 MAX_STATS_SECONDS: Final = 5.0
 """A load balancer gives up soon, and a frozen store gives no answer at all."""
 
@@ -80,7 +82,8 @@ class HealthRoutes:
         self._render = metrics
         self._metrics_media = metrics_media.encode()
         self._accepts = accepts
-        self._seen = Fresh(control.cluster.stats, clock, STATS_FRESH_SECONDS)
+        self._stats_of = control.cluster.stats
+        self._seen = Fresh(self._look, clock, STATS_FRESH_SECONDS)
         self._text = Fresh(self._rendered, clock, METRICS_FRESH_SECONDS)
         self._health = health or HealthCheck(HealthSources(stats=control.cluster.stats), clock)
 
@@ -140,11 +143,10 @@ class HealthRoutes:
 
     async def _stats(self) -> StoreStats:
         """No older than a second. Raises `StoreUnavailable`, also if the store says nothing in time."""
-        try:
-            async with asyncio.timeout(MAX_STATS_SECONDS):
-                return await self._seen.get()
-        except TimeoutError:
-            raise StoreUnavailable(f"the store did not answer within {MAX_STATS_SECONDS:g} s") from None
+        return await self._seen.get()
+
+    async def _look(self) -> StoreStats:
+        return await answered(self._stats_of, TOLD_SECONDS, silent_seconds=MAX_STATS_SECONDS)
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The endpoints of health, as they are served."""

@@ -15,11 +15,13 @@ import msgspec
 from tickwise.domain.errors import (
     BrokerUnavailable,
     Busy,
+    CassandraAway,
     Conflict,
     CronInvalid,
     Forbidden,
     InDoubt,
     Invalid,
+    KeeperAway,
     KeyReused,
     Malformed,
     NotFound,
@@ -260,6 +262,10 @@ TITLES: Final = {status: title for _, status, title in reversed(_STATUS)} | {
 
 _FOR_CALLERS: Final[dict[type[TickwiseError], str]] = {
     StoreUnavailable: "the store cannot be reached, so nothing was done; send the same again a little later",
+    KeeperAway: "no keeper answers for this data, so nothing was done: start `tickwise keeper`; where one runs, send "
+    "the same again a little later, for a takeover takes some seconds",
+    CassandraAway: "Cassandra does not answer, so nothing was done; send the same again a little later, and look "
+    "whether a majority of its nodes runs",
     InDoubt: "the link to the store broke during the write: whether this is stored is unknown; send the same again: "
     "with the same job_id or Idempotency-Key, twice is once",
     BrokerUnavailable: "the broker cannot be reached, or did not confirm this in time: whether it is taken is "

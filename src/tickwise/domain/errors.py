@@ -249,6 +249,14 @@ class StoreUnavailable(Unavailable):
     code = "store_unavailable"
 
 
+class KeeperAway(StoreUnavailable):
+    """No keeper answers for a shard. Nothing of this call was written."""
+
+
+class CassandraAway(StoreUnavailable):
+    """Cassandra does not answer a role or a keeper. Nothing of this call was written."""
+
+
 class ShardUnavailable(StoreUnavailable):
     """Databases of some shards could not be reached. Nothing was written there; parts of the call that concern
     namespaces of other shards may be."""

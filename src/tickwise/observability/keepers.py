@@ -252,6 +252,14 @@ class KeeperMetrics:
         self._connections = Gauge(
             "tickwise_keeper_connections", "Connections of roles to this keeper.", registry=registry
         )
+        self._turned_away = Counter(
+            "tickwise_keeper_turned_away",
+            "Connections that this keeper ended: `key`, another key than that of the keyspace; `silent`, none in time; "
+            "`crowded`, too many without one; `unreadable`, bytes that are no message.",
+            ["why"], registry=registry,
+        )  # fmt: skip
+        for why in ("key", "silent", "crowded", "unreadable"):
+            self._turned_away.labels(why)
         self._loop_lag = BatchHistogram(
             "tickwise_keeper_loop_lag_seconds",
             "The delay of this keeper's event loop, measured ten times a second. Near the lease of 5 s the "
@@ -276,6 +284,10 @@ class KeeperMetrics:
     def refused(self, shard: int, code: str) -> None:
         """A call was answered with an error."""
         self._refusals.labels(str(shard), code).inc()
+
+    def turned_away(self, why: str) -> None:
+        """A connection was ended for this reason."""
+        self._turned_away.labels(why).inc()
 
     def connected(self, count: int) -> None:
         """Set the number of connections."""

@@ -23,6 +23,7 @@ from tickwise_sdk.errors import (
 from tickwise_sdk.exchange import API, Answer, Json, ServerTrust, travels_in_clear
 from tickwise_sdk.exchange import safe as _safe
 from tickwise_sdk.federated import FederatedKey
+from tickwise_sdk.http_library import httpx2
 from tickwise_sdk.plain_client import PlainClient
 
 __all__ = [
@@ -54,6 +55,16 @@ class Client(PlainClient):
     """One server, one key."""
 
     _waits_to_connect = False  # nearly always nothing listens there, and a person is watching
+
+    def trouble(self, timeout_seconds: float) -> Json | None:
+        """The problem for which the server should get no requests, as it says itself, without a key. None: it is ready,
+        or says nothing in time."""
+        try:
+            answer = self._http.get(f"{self.url}/readyz", extensions=self._server.extensions, timeout=timeout_seconds)
+            found = answer.json()
+        except (httpx2.HTTPError, ValueError):
+            return None
+        return found if not answer.is_success and isinstance(found, dict) else None
 
     # ------------------------------------------------------------------------------------------ jobs
 

@@ -18,9 +18,11 @@ from tickwise.config import Settings
 from tickwise.domain.errors import BrokerUnavailable, Unavailable
 from tickwise.observability.freshness import METRICS_FRESH_SECONDS, Fresh
 from tickwise.observability.metrics import CONTENT_TYPE, Metrics
+from tickwise.observability.waits import answered
 from tickwise.ports.broker import Broker
 from tickwise.ports.clock import Clock
 from tickwise.roles.shared.health import (
+    LOOK_SECONDS,
     DiskSpace,
     HealthCheck,
     HealthReport,
@@ -37,6 +39,9 @@ from tickwise.wiring.tls.certificates import Certificates, tls_of
 
 HEALTH_CONNECTIONS: Final = 64
 """A supervisor and a few collectors of metrics come here."""
+
+STORE_SECONDS: Final = 2.0
+"""A probe gives up soon. Calls of a role wait longer: for a keeper that takes over, or for a database."""
 
 BLOBS_SECONDS: Final = 5.0
 """A write that fails for longer than this is no hiccup."""
@@ -74,7 +79,7 @@ class HealthPort:
             keeper.observe()
             return metrics.render()
 
-        self._check = keeper.check
+        self._check = partial(answered, keeper.check, STORE_SECONDS)
         self._health = KeeperHealth(keeper)
         self._text = Fresh(rendered, clock, METRICS_FRESH_SECONDS)
         if self._certificates is not None:
@@ -111,7 +116,7 @@ class KeeperHealth:
     async def report(self) -> HealthReport:
         """The shard: owned, or waited for."""
         try:
-            await self._keeper.check()
+            await answered(self._keeper.check, STORE_SECONDS)
         except Unavailable as failure:
             part = PartHealth(PartStatus.FAILING, failure.detail)
             return HealthReport(PartStatus.FAILING, {"shard": part})
@@ -120,7 +125,7 @@ class KeeperHealth:
 
 async def _rendered(runtime: Runtime) -> bytes:
     try:
-        runtime.metrics.observe_stats(await runtime.store.upkeep.stats())
+        runtime.metrics.observe_stats(await answered(runtime.store.upkeep.stats, LOOK_SECONDS))
     except Unavailable:
         runtime.metrics.observe_stats(None)
     return runtime.metrics.render()
@@ -164,7 +169,7 @@ async def _check(runtime: Runtime, *, store: bool, broker: bool, blobs: bool) ->
     if broker and runtime.broker is not None:
         reachable(runtime.broker)
     if store:
-        await runtime.store.now()
+        await answered(runtime.store.now, STORE_SECONDS)
 
 
 def reachable(broker: Broker) -> None:

@@ -64,10 +64,13 @@ from tickwise.wiring.secret_keys.secrets_check import check_sealing
 from tickwise.wiring.secret_keys.secrets_key import make_key_of_up
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
 from tickwise.wiring.storage.databases import addresses, upgrade_all
+from tickwise.wiring.storage.file_store import address_in, examine_file_store, is_used
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
 from tickwise.wiring.tls.expiry import certificate_expiry
 
+FILE: Final = "file"
+"""In place of the version of a schema: a file store has none."""
 STOPPING_TOLD_SECONDS: Final = 5.0
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 """Objects of a busy role die young by reference counting; with Python's defaults a tenth of its time is lost to
@@ -116,17 +119,18 @@ def db_upgrade(
     tell: Callable[[int, int], None] = lambda _done, _of: None,
     *,
     shards: int | None = None,
+    advise: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Bring the schema of the given database to what this program needs; the version that it has then. The roles have
     their rights as soon as the schema is there: a process that waits for it starts at that moment. `tell`
-    hears after each step how many of how many are done. `shards`: of a keyspace of Cassandra that is made. Raises
-    `Misconfigured`."""
+    hears after each step how many of how many are done. `shards`: of a keyspace of Cassandra that is made. `advise`
+    hears what the operator should change. Raises `Misconfigured`."""
     from tickwise.adapters.store.postgres import grant_all
 
     if is_cassandra(settings.database_url or ""):
         if executor_role is not None or service_roles:
             raise Misconfigured("--executor-role and --service-role are for PostgreSQL: Cassandra's GRANT serves there")
-        return upgrade_keyspace(settings.database_url or "", tell, shards)
+        return upgrade_keyspace(settings.database_url or "", tell, shards, advise)
     if shards is not None:
         raise Misconfigured(
             "--shards is for a keyspace of Cassandra: several databases are several addresses in TICKWISE_DATABASE_URL "
@@ -169,9 +173,14 @@ def db_grant_service(settings: Settings, role: str) -> None:
 
 def db_status(settings: Settings) -> SchemaStatus:
     """The version of the given database's schema, the one that this program was written for, and whether it works on
-    what is there; of Cassandra, who has each shard, too."""
+    what is there; of Cassandra, who has each shard, too; of a file store, which has no schema, its state."""
     from tickwise.adapters.store.postgres import schema_status
 
+    url = settings.database_url
+    if url is None and is_used(settings.data_dir):
+        url = address_in(settings.data_dir)
+    if url is not None and url.startswith("file:"):
+        return _file_status(url)
     if is_cassandra(settings.database_url or ""):
         return keyspace_status(settings.database_url or "")
     status = [asyncio.run(schema_status(address)) for address in addresses(given_database(settings))]
@@ -182,6 +191,12 @@ def db_status(settings: Settings) -> SchemaStatus:
         return SchemaStatus("none", wanted, fits=False)
     oldest = min(found)
     return SchemaStatus(oldest.version, wanted, all(each.fits for each in found))
+
+
+def _file_status(url: str) -> SchemaStatus:
+    found = [*examine_file_store(url)]
+    text = "; ".join(each.detail if each.level == "ok" else f"{each.detail}: {each.advice}" for each in found)
+    return SchemaStatus(FILE, FILE, all(each.level != "error" for each in found), state=text)
 
 
 def _run(settings: Settings, main: Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]], name: str) -> int:

@@ -18,6 +18,7 @@ WELL = ClusterFacts(
     replication={"dc1": "3"},
     datacenter="dc1",
     writing="dc1",
+    keyspace="jobs",
     offsets=dict.fromkeys(NODES, 100.0),
 )
 
@@ -57,6 +58,11 @@ def test_too_few_copies_are_told(copies: str, nodes: int, level: str) -> None:
     settings = dict.fromkeys(NODES[:nodes], GOOD)
     facts = replace(WELL, settings=settings, replication={"dc1": copies})
     assert {"copies": level} == levels(facts)
+    advice = {each.name: each.advice for each in judge(facts)}["copies"]
+    is_short = int(copies[0]) < nodes
+    assert ("ALTER KEYSPACE jobs WITH" in advice) == is_short, advice
+    if is_short:
+        assert f"'dc1': {nodes}}}; then `nodetool repair --full jobs` on each node" in advice
 
 
 def test_a_simple_strategy_is_read_too() -> None:

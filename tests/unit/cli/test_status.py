@@ -6,18 +6,19 @@ import json
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.unit.cli.loopback import Reply, serving
+from tickwise.cli.failures import Exit
 from tickwise.cli.main import main
-from tickwise.cli.overview import misses
+from tickwise.cli.overview import misses, store_wait
 from tickwise.cli.overview.glance import AT_ONCE, Glance, as_json, together
 from tickwise.cli.overview.lines import status_lines, unserved_words
 from tickwise.cli.session import Session
 from tickwise.domain.notices.judging import UNCHOSEN
-from tickwise.sdk.client import ProblemError
+from tickwise.sdk.client import Client, ProblemError
 
 FORBIDDEN = Reply(403, {"code": "forbidden", "detail": "you need runs:read", "status": 403})
 JOB: dict[str, Any] = {
@@ -181,3 +182,42 @@ def test_a_part_that_fails_fails_the_look() -> None:
     assert [[], None, []] == together([found, partial(refused, 403), found])
     with pytest.raises(ProblemError):
         together([found, found, partial(refused, 404), found])
+
+
+def test_a_store_that_is_away_is_told_before_the_request_is_given_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """The request itself is never answered here."""
+    cause = "no keeper answers for this data, so nothing was done: start `tickwise keeper`"
+    away = Reply(503, {"code": "store_unavailable", "detail": cause, "status": 503})
+    with serving(Reply(hangs=True), away) as server:
+        assert Exit.UNREACHABLE == main(["status", "--url", server.url, "--api-key", "k"])
+        assert ["/api/v1/runs", "/readyz"] == [each.path.partition("?")[0] for each in server.received]
+        assert "Authorization" not in server.received[1].headers
+    assert cause in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("told", [None, {"code": "work_is_late", "detail": "late"}])
+def test_a_server_that_is_only_slow_is_waited_for(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one whose work is late: it can be asked why."""
+    monkeypatch.setattr(store_wait, "ANSWER_SECONDS", 0.01)
+    probed = threading.Event()
+
+    class Probed:
+        def trouble(self, _seconds: float) -> Any:
+            probed.set()
+            return told
+
+    def ask() -> str:
+        probed.wait()
+        return "answer"
+
+    assert "answer" == store_wait.first_answer(ask, cast(Client, Probed()))
+
+
+def test_a_refusal_is_raised_as_it_came() -> None:
+    """By the thread that asked."""
+
+    def ask() -> str:
+        raise ProblemError(404, {"detail": "none"})
+
+    with pytest.raises(ProblemError, match="none"):
+        store_wait.first_answer(ask, cast(Client, object()))

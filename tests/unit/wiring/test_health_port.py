@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import httpx2
 import pytest
 
 from tests.support.app import world
+from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.config import Settings
+from tickwise.roles.shared.health import HealthCheck, HealthSources
+from tickwise.wiring import health_port as module
 from tickwise.wiring.health_port import BlobDisk, check_of, health_port
 from tickwise.wiring.membership import membership
-from tickwise.wiring.runtime import make_scheduler, open_runtime, running
+from tickwise.wiring.runtime import Runtime, make_scheduler, open_runtime, running
 from tickwise.wiring.startup_wait import StartupWait
 
 
@@ -74,3 +80,25 @@ async def test_a_disk_that_hangs_holds_one_thread(tmp_path: Path, monkeypatch: p
     answers.set()
     assert (usage.free, usage.total) == await disk.space()
     assert [1] == asked
+
+
+async def test_a_probe_of_a_role_does_not_wait_for_a_keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls of the role do, for the length of a takeover. The probe and the report name the keeper as the cause."""
+    monkeypatch.setattr(module, "STORE_SECONDS", 0.05)
+
+    async def find() -> str:
+        return ""
+
+    store = RemoteStore(find, key=lambda: "key", shard=0, clock=SystemClock(), patience_seconds=3_600.0)
+    role = cast(Runtime, SimpleNamespace(spool=None, broker=None, store=store))
+    waiting = StartupWait(asyncio.Event())
+    async with (
+        health_port(Settings(health_port=0, data_dir=tmp_path), waiting) as health,
+        httpx2.AsyncClient(base_url=str(health.url), trust_env=False, timeout=60) as client,
+    ):
+        health._check = check_of(role)
+        health._health = HealthCheck(HealthSources(stats=store.upkeep.stats), SystemClock(), look_seconds=0.05)
+        answer = await client.get("/readyz")
+        assert (503, True) == (answer.status_code, "no keeper answers" in answer.text)
+        store_part = (await client.get("/healthz")).json()["parts"]["store"]
+        assert "No keeper answers this process: start `tickwise keeper`." in store_part["detail"]

@@ -8,7 +8,7 @@ import click
 
 from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
-from tickwise.cli.session import Session, json_option
+from tickwise.cli.session import Session, data_dir_option, json_option
 from tickwise.cli.terminal.progress import progress
 from tickwise.domain.fencing import SHARD_STEP
 
@@ -60,8 +60,13 @@ def upgrade(
     from tickwise.wiring import processes
 
     settings = config.load(session.environ, {"database_url": database_url})
+    advice: list[str] = []
     with progress("steps", quiet=session.as_json) as tell:
-        revision = processes.db_upgrade(settings, executor_role, service_roles, tell, shards=shards)
+        revision = processes.db_upgrade(
+            settings, executor_role, service_roles, tell, shards=shards, advise=advice.append
+        )
+    for each in advice:
+        session.note(each)
     if session.as_json:
         session.show_json({"revision": revision, "executor_role": executor_role, "service_roles": service_roles})
         return
@@ -112,21 +117,28 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
 
 @db.command()
 @_database
+@data_dir_option
 @json_option
 @click.pass_obj
 def status(session: Session, database_url: str | None) -> None:
     """Show the schema's version, and the one that this program needs.
 
     Of a keyspace of Cassandra also its shards: the keeper of each, the number of its tenure, and when its lease ends.
-    No keeper is asked, so this works while none runs.
+    No keeper is asked, so this works while none runs. A file store has no schema: its files are read, and their state
+    is shown.
     """
     from tickwise import config
     from tickwise.wiring import processes
 
-    found, needed, fits, shards = processes.db_status(config.load(session.environ, {"database_url": database_url}))
+    given = {"data_dir": session.data_dir, "database_url": database_url}
+    found, needed, fits, shards, state = processes.db_status(config.load(session.environ, given))
     if session.as_json:
         told = {"found": found, "needed": needed, "current": found == needed, "fits": fits}
-        session.show_json(told if shards is None else {**told, "shards": shards})
+        extra = {"shards": shards, "state": state}
+        session.show_json(told | {name: value for name, value in extra.items() if value is not None})
+        return
+    if state is not None:
+        session.say(f"A file store, which has no schema and needs no upgrade: {state}.")
         return
     _say_version(session, found, needed, fits=fits)
     if shards:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from tickwise.cli.lookup.names import names_of
 from tickwise.cli.moments import written
 from tickwise.cli.overview import misses
+from tickwise.cli.overview.store_wait import first_answer
 from tickwise.cli.session import Session
 
 Json = dict[str, Any]
@@ -96,7 +97,8 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
             client.executors_list,
             client.roles_list,
             *misses.requests(page, since),
-        ]
+        ],
+        first=lambda ask: first_answer(ask, client),
     )
     missed, more_missed = misses.by_job(skipped, since)
     by_job = _by_job((failed or [])[:MAX_FAILED])
@@ -123,11 +125,16 @@ def look(session: Session, *, at: float, since: float, most: int) -> Glance:
     )
 
 
-def together(asks: Sequence[Callable[[], list[Json]]]) -> list[list[Json] | None]:
+Ask = Callable[[], list[Json] | None]
+
+
+def together(
+    asks: Sequence[Callable[[], list[Json]]], first: Callable[[Ask], list[Json] | None] = lambda ask: ask()
+) -> list[list[Json] | None]:
     """The answer to each of these, in their order; None where the caller may not ask. The first goes alone: it may have
-    to renew a sign-in. The others share `AT_ONCE` threads, for a request waits for the server most of its time. Raises
-    what one of them raises."""
-    answers: list[list[Json] | None] = [_may(asks[0]), *[None] * (len(asks) - 1)]
+    to renew a sign-in. The others share `AT_ONCE` threads, for a request waits for the server most of its time. `first`
+    carries the first one out. Raises what one of them raises."""
+    answers: list[list[Json] | None] = [first(lambda: _may(asks[0])), *[None] * (len(asks) - 1)]
     failures: list[BaseException] = []
     left = iter(range(1, len(asks)))  # each number is handed out once: an iterator's step holds the interpreter's lock
 

@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
-from tickwise.domain.errors import TickwiseError, Unavailable
+from tickwise.domain.errors import CassandraAway, KeeperAway, TickwiseError, Unavailable
 from tickwise.domain.notices.rules import NoticeChannelKind
 from tickwise.observability.freshness import Fresh
+from tickwise.observability.waits import answered
 from tickwise.ports.broker import BrokerState
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import KindBacklog, StoreStats
@@ -136,27 +137,22 @@ class HealthCheck:
         worst = max((part.status for part in parts.values()), key=_RANK.__getitem__)
         return HealthReport(worst, parts)
 
-    async def _bounded(self, source: Awaitable[Value]) -> Value:
+    async def _bounded(self, source: Callable[[], Awaitable[Value]]) -> Value:
         """The answer of a source. Raises `Unavailable`, also if there is none in time or none that was expected."""
         try:
-            async with asyncio.timeout(self._look_seconds):
-                return await source
+            return await answered(source, self._look_seconds)
         except Unavailable:
             raise
-        except TimeoutError:
-            raise Unavailable(f"no answer within {self._look_seconds:g} s") from None
         except (OSError, TickwiseError) as failure:
             raise Unavailable("no answer") from failure
 
     async def _store(self) -> Mapping[str, PartHealth]:
         began = self._clock.monotonic()
         try:
-            stats = await self._bounded(self._sources.stats())
-        except Unavailable:
+            stats = await self._bounded(self._sources.stats)
+        except Unavailable as away:
             unknown = PartHealth(PartStatus.DEGRADED, "This cannot be known while the store is away.")
-            failing = PartHealth(
-                PartStatus.FAILING, "The store does not answer this process. Nothing new starts until it does."
-            )
+            failing = PartHealth(PartStatus.FAILING, _cause(away))
             return {"store": failing, "executors": unknown, "oldest_ready": unknown, "timers": unknown}
         seconds = self._clock.monotonic() - began
         slow = PartStatus.DEGRADED if seconds > SLOW_STORE_SECONDS else PartStatus.OK
@@ -175,7 +171,7 @@ class HealthCheck:
 
     async def _roles(self, source: Callable[[], Awaitable[Sequence[RoleFacts]]]) -> Mapping[str, PartHealth]:
         try:
-            roles = await self._bounded(source())
+            roles = await self._bounded(source)
         except Unavailable:
             away = "Signals do not pass. Each role looks for its work by itself, so work begins a little later."
             unknown = PartHealth(PartStatus.DEGRADED, "This cannot be known while signals do not pass.")
@@ -194,7 +190,7 @@ class HealthCheck:
 
     async def _blobs(self, source: Callable[[], Awaitable[DiskSpace | None]]) -> Mapping[str, PartHealth]:
         try:
-            space = await self._bounded(source())
+            space = await self._bounded(source)
         except Unavailable:
             sentence = "The disk of scripts and outputs does not answer this process."
             return {"blobs": PartHealth(PartStatus.FAILING, sentence)}
@@ -204,11 +200,20 @@ class HealthCheck:
         self, source: Callable[[], Awaitable[Mapping[NoticeChannelKind, KindBacklog]]]
     ) -> Mapping[str, PartHealth]:
         try:
-            backlog = await self._bounded(source())
+            backlog = await self._bounded(source)
         except Unavailable:
             sentence = "This cannot be known while the store is away."
             return {"notices": PartHealth(PartStatus.DEGRADED, sentence)}
         return {"notices": _judge_notices(backlog.values())}
+
+
+def _cause(away: Unavailable) -> str:
+    """The cause of a store that does not answer, as a sentence that names no machine."""
+    if isinstance(away, KeeperAway):
+        return "No keeper answers this process: start `tickwise keeper`. Nothing new starts until one answers."
+    if isinstance(away, CassandraAway):
+        return "Cassandra does not answer. Nothing new starts until a majority of its nodes does."
+    return "The store does not answer this process. Nothing new starts until it does."
 
 
 def pass_of(role: RoleFacts) -> InvariantPass | None:

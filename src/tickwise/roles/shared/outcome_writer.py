@@ -16,7 +16,7 @@ from uuid import UUID
 
 import structlog
 
-from tickwise.domain.errors import Bug
+from tickwise.domain.errors import Bug, TooLarge
 from tickwise.domain.lifecycle import CODES, FINAL, RunState
 from tickwise.domain.model import BELOW_MILLIS, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
@@ -73,7 +73,7 @@ class OutcomeWriter:
             await self._attempts.start(executor, begun)
         try:
             return await self._attempts.finish(executor, outcomes, usage)
-        except Bug as bug:
+        except (Bug, TooLarge) as bug:
             logger.error("outcome_impossible", run_id=str(outcomes[0].run_id), count=len(outcomes), detail=bug.detail)
             if len(outcomes) == 1:
                 return await self._write_plainly(executor, outcomes[0], bug)
@@ -83,7 +83,7 @@ class OutcomeWriter:
             *await self._write(executor, outcomes[half:], usage),
         ]
 
-    async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug) -> Sequence[UUID]:
+    async def _write_plainly(self, executor: int, outcome: Outcome, bug: Bug | TooLarge) -> Sequence[UUID]:
         """End the run of an outcome that cannot be stored as FAILED with the error, for the executor must not hold the
         run for ever. The completion step reads whether the job starts others after a failure."""
         ended = max(outcome.started, outcome.ended)

@@ -10,6 +10,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
@@ -28,10 +29,12 @@ from tickwise.adapters.store.keeper.readable.projector import TableProjector
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, make_certificate
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, Unavailable
 from tickwise.observability.keepers import KeeperMetrics
 from tickwise.observability.tasks import end_tasks
+from tickwise.roles.shared.service import Loop
 from tickwise.wiring.cassandra.circles import freeze_loop
 from tickwise.wiring.cassandra.keyspace import keyspace_of
 from tickwise.wiring.startup_wait import StartupWait
@@ -65,12 +68,15 @@ async def keeping(
                 "a port that is free"
             ) from failure
         stack.push_async_callback(server.stop)
-        shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock)
+        registry = CassandraRegistry(link, state.numbers)
+        shards = _KeyspaceShards(settings, link, state, server, endpoint, metrics, clock, registry)
         owners = [shards.owner(shard) for shard in state.numbers]
-        balancer = ShardBalancer(owners, CassandraRegistry(link, state.numbers), clock, str(endpoint))
+        stack.push_async_callback(registry.close)
+        balancer = ShardBalancer(owners, registry, clock, str(endpoint))
         task = asyncio.create_task(balancer.run(stop))
         task.add_done_callback(lambda _: startup_wait.stop.set())
-        loops = shards.measure_loop(), metrics.watch_loop(clock), freeze_loop(clock)
+        measuring_loop = Loop("cluster time", shards.measure, clock, after=MEASURE_SECONDS)
+        loops = measuring_loop.run(), metrics.watch_loop(clock), freeze_loop(clock)
         measuring = [asyncio.create_task(each) for each in loops]
         logger.info("keeper_listens", endpoint=endpoint.address)
         try:
@@ -92,6 +98,7 @@ class _KeyspaceShards:
     endpoint: Endpoint
     metrics: KeeperMetrics
     clock: SystemClock
+    registry: CassandraRegistry
     logs: dict[int, CassandraLog] = field(default_factory=dict)
     """The newest log of each shard that was opened here."""
 
@@ -114,19 +121,21 @@ class _KeyspaceShards:
             self.endpoint,
             near_seconds=settings.horizon_seconds,
             metrics=self.metrics.shard(shard, clock),
+            standby=StandbyLink(
+                partial(self.registry.owner, shard), key=self.state.keeper_key, shard=shard, clock=clock
+            ),
             make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
             projection=TableProjector(CassandraTables(self.link, shard), clock, shard=shard) if has_tables else None,
             identity=self.state.identity(shard),
         )
 
-    async def measure_loop(self) -> None:
-        """Measure the cluster's time for each open log, until it is cancelled."""
-        while True:
-            await self.clock.sleep(MEASURE_SECONDS)
-            times: list[ClusterTime] = [log.time for log in self.logs.values()]
-            for time in times:
-                with contextlib.suppress(Unavailable):
-                    await time.measure()
+    async def measure(self) -> float:
+        """Measure the cluster's time for each open log; for how many seconds that is enough."""
+        times: list[ClusterTime] = [log.time for log in self.logs.values()]
+        for time in times:
+            with contextlib.suppress(Unavailable):
+                await time.measure()
+        return MEASURE_SECONDS
 
 
 async def _is_gone(endpoint: str) -> bool:

@@ -71,11 +71,16 @@ def cassandra_store(database_url: str, clock: Clock) -> Store:
     return cast("Store", KeyspaceStore(address, clock))
 
 
-def upgrade_keyspace(database_url: str, tell: Callable[[int, int], None], shards: int | None = None) -> str:
-    """Make the keyspace of the address and its tables; the version. `shards`: their number, when it is made. Raises
-    `Misconfigured`, `StoreUnavailable`."""
+def upgrade_keyspace(
+    database_url: str,
+    tell: Callable[[int, int], None],
+    shards: int | None = None,
+    advise: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Make the keyspace of the address and its tables; the version. `shards`: their number, when it is made. `advise`
+    hears what the operator should change. Raises `Misconfigured`, `StoreUnavailable`."""
     address = read_address(database_url)
-    return str(asyncio.run(_schema().upgrade(address, SystemClock(), tell, shards=shards)))
+    return str(asyncio.run(_schema().upgrade(address, SystemClock(), tell, shards=shards, advise=advise)))
 
 
 class SchemaStatus(NamedTuple):
@@ -88,6 +93,8 @@ class SchemaStatus(NamedTuple):
     """True if this program works on the version that is there."""
     shards: list[dict[str, Any]] | None = None
     """Of a keyspace of Cassandra: who has each shard, as `told_holding` makes it."""
+    state: str | None = None
+    """Of a store without a schema: its kind and its state, in words."""
 
 
 def keyspace_status(database_url: str) -> SchemaStatus:

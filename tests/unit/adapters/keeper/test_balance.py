@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from tickwise.adapters.store.keeper.balance import heirs, shares
+from tickwise.adapters.store.keeper.balance import KeeperBeat, heirs, shares
 from tickwise.adapters.store.keeper.balancer import (
     FREE_SECONDS,
     GONE_SECONDS,
     LOOK_SECONDS,
     STEADY_SECONDS,
+    AliveKeepers,
     ShardBalancer,
 )
 from tickwise.domain.errors import StoreUnavailable
@@ -52,21 +53,23 @@ def test_each_shard_has_one_heir() -> None:
 class Registry:
     """What all keepers see."""
 
-    def __init__(self, shards: int) -> None:
-        self.beats: dict[str, int] = {}
+    def __init__(self, shards: int, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.beats: dict[str, tuple[int, float]] = {}
         self.owned = dict.fromkeys(range(1, shards + 1), "")
         self.is_away = False
 
     async def beat(self, keeper: str, number: int) -> None:
         self.check()
-        self.beats[keeper] = number
+        self.beats[keeper] = number, self.clock.monotonic()
 
     async def leave(self, keeper: str) -> None:
         self.beats.pop(keeper, None)
 
-    async def keepers(self) -> Mapping[str, int]:
+    async def keepers(self) -> Mapping[str, KeeperBeat]:
         self.check()
-        return dict(self.beats)
+        now = self.clock.monotonic()
+        return {keeper: KeeperBeat(number, now - at) for keeper, (number, at) in self.beats.items()}
 
     async def owners(self) -> Mapping[int, str]:
         self.check()
@@ -82,7 +85,7 @@ class Owner:
 
     def __init__(self, shard: int, keeper: str, world: World) -> None:
         self.shard, self.keeper, self.world = shard, keeper, world
-        self.waits = False
+        self.waits, self.others_live, self.hands_over = False, False, False
 
     @property
     def store(self) -> object | None:
@@ -104,7 +107,7 @@ class World:
 
     def __init__(self, shards: int, seed: int = 0) -> None:
         self.clock = VirtualClock()
-        self.registry = Registry(shards)
+        self.registry = Registry(shards, self.clock)
         self.random = Random(seed)
         self.keepers: dict[str, ShardBalancer] = {}
         self.owners: dict[str, list[Owner]] = {}
@@ -227,3 +230,25 @@ async def test_nothing_moves_while_the_registry_is_away() -> None:
     world.registry.is_away = False
     await world.pass_seconds(3)
     assert before == world.registry.owned
+
+
+async def test_who_starts_after_a_death_is_the_heir_at_once() -> None:
+    """The row of one that was killed is still there, and its name comes first: the new keeper waits for the shard from
+    its first look on, and not only after it has seen for `GONE_SECONDS` that the row does not change."""
+    world = World(1)
+    for name in ("A", "B"):
+        world.start(name)
+    await world.pass_seconds(3)
+    world.kill("A")
+    await world.pass_seconds(GONE_SECONDS + 1)
+    world.start("C")
+    await world.keepers["C"].look()
+    assert {1: "B"} == world.registry.owned
+    assert world.owners["C"][0].waits
+
+
+def test_a_wrong_clock_of_a_node_hides_no_keeper_that_beats() -> None:
+    """By it the first look takes the keeper for gone; its next beat shows that it lives."""
+    alive = AliveKeepers("me", VirtualClock())
+    assert ["me"] == alive.seen({"other": KeeperBeat(7, 3_600.0)})
+    assert ["me", "other"] == alive.seen({"other": KeeperBeat(8, 3_600.0)})

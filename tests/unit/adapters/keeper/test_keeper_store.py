@@ -22,7 +22,8 @@ from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import LogEntry, OwnershipLost, Tenure
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
-from tickwise.domain.errors import InDoubt, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import CassandraAway, InDoubt, StoreUnavailable, TickwiseError
+from tickwise.observability.waits import answered, note_wait
 from tickwise.ports.store import Added, Handover
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
@@ -220,6 +221,62 @@ async def test_a_lease_that_cannot_be_renewed_is_tried_with_pauses(tmp_path: Pat
     await store.close()
 
 
+class StalledLog(LeasedLog):
+    """A log whose database stands still: a renewal meets one failure, and is tried on."""
+
+    stalls = False
+
+    async def renew(self) -> float:
+        if self.stalls:
+            note_wait(CassandraAway("Cassandra does not answer: no node did"))
+            await asyncio.Event().wait()
+        return await super().renew()
+
+
+async def test_a_lease_that_is_over_names_the_database(tmp_path: Path, clock: VirtualClock) -> None:
+    """Also while its renewal is still tried; and no more once it succeeded."""
+    log = StalledLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    log.stalls = True
+    await clock.advance(6.0)
+    with pytest.raises(CassandraAway, match=r"lease .* is over and cannot be renewed: Cassandra does not answer"):
+        await store.now()
+    await store.close()
+    log = StalledLog(tmp_path)
+    store = KeeperStore(log, clock)
+    await store.open()
+    log.cannot = CassandraAway("Cassandra does not answer: none")
+    await clock.advance(6.0)
+    with pytest.raises(CassandraAway, match="cannot be renewed: Cassandra does not answer: none"):
+        await store.now()
+    log.cannot = None
+    await clock.advance(1.0)
+    await store.now()
+    await store.close()
+
+
+async def test_a_read_that_waits_for_an_entry_tells_what_that_waits_for(
+    store: KeeperStore, log: GatedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe gives up before the entry does."""
+    append = log.append
+
+    async def tries(body: bytes) -> int:
+        note_wait(CassandraAway("Cassandra does not answer: no node did"))
+        return await append(body)
+
+    monkeypatch.setattr(log, "append", tries)
+    log.gate.clear()
+    make = Factory(await store.now(), seed="tells")
+    write = asyncio.create_task(store.jobs.add([make.job()]))
+    await ready(write)
+    with pytest.raises(CassandraAway, match="no node did"):
+        await answered(store.now, 0.01)
+    log.gate.set()
+    assert 1 == len(await write)
+
+
 class SlowlyAcquiredLog(LeasedLog):
     """A log that takes half a minute to acquire, and is nobody's meanwhile."""
 
@@ -300,21 +357,6 @@ async def test_a_fault_of_the_program_gives_the_shard_up(tmp_path: Path, clock: 
     assert ["a fault of this keeper: KeyError: 'a fault of ours'"] == lost
     await store.close()
     assert log.is_released
-
-
-async def test_effects_that_no_entry_can_hold_give_the_shard_up(tmp_path: Path, clock: VirtualClock) -> None:
-    """Else the job would be in memory and in no log: answered for now, and gone after the next start."""
-    lost = list[str]()
-    store = KeeperStore(FileLog(tmp_path), clock, lost=lost.append)
-    await store.open()
-    make = Factory(await store.now(), seed="too large")
-    too_large: Any = 1 << 64
-    with pytest.raises(OverflowError):
-        await store.jobs.add([make.job(labels={"size": too_large})])
-    with pytest.raises(StoreUnavailable, match="fault of this keeper"):
-        await store.jobs.add([make.job()])
-    assert 1 == len(lost)
-    await store.close()
 
 
 class FaultyCheckpointLog(GatedLog):

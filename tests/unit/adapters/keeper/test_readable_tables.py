@@ -34,6 +34,7 @@ from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.model import Lane
 from tickwise.ports.store import JobAction, Retention
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
 
 CLOCK = SystemClock()
@@ -392,3 +393,25 @@ def test_tables_have_the_columns_that_rows_have(table: Any) -> None:
     names = re.findall(r"(?:^|, |\n)\s*(\w+) [a-z<>, ]+?(?=,|$)", re.sub(r"<.*?>+", "", columns))
     assert [*table.partition, *table.clustering, *table.columns] == names
     assert [*table.partition, *table.clustering] == re.findall(r"\w+", key)
+
+
+async def test_an_end_that_is_cancelled_is_cancelled(tables: ModelTables) -> None:
+    """Also while it waits for the projector's task, which is cancelled as well."""
+    projector = TableProjector(tables, CLOCK, shard=0)
+    gate = asyncio.Event()
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await gate.wait()
+
+    projector._task = following = asyncio.create_task(stubborn())
+    await VirtualClock().settle()
+    ending = asyncio.create_task(projector._stop())
+    await VirtualClock().settle()
+    ending.cancel()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    await asyncio.wait([following])

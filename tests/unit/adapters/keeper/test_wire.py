@@ -26,8 +26,10 @@ from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST, HELLO, Hell
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, client_context, make_certificate
 from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
+from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.domain import errors
 from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Added, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
@@ -198,16 +200,13 @@ async def test_who_does_not_begin_with_the_key_is_turned_away(keeper: GatedServe
 
 
 async def test_who_says_nothing_is_not_waited_for(keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor are more of them kept than there is room for."""
+    """Nor does it take a place from then on."""
     monkeypatch.setattr(server_module, "HELLO_SECONDS", 0.2)
-    async with Caller(keeper) as caller:
-        assert await caller.is_ended()
-    monkeypatch.setattr(server_module, "UNKNOWN_MOST", 0)
     async with Caller(keeper) as caller:
         assert await caller.is_ended()
     monkeypatch.undo()
     assert 0 < await (await keeper.client()).now()
-    assert 0 == keeper.server.unknown
+    assert 0 == len(keeper.server.strangers)
 
 
 async def test_who_begins_no_handshake_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +353,7 @@ async def test_a_keeper_that_says_nothing_is_given_up(
     await eventually(lambda: looks > 4 * link_module.SILENT_LOOKS or adding.done())
     assert not adding.done()
     monkeypatch.setattr(server_module._ServerConnection, "heard", lambda *_: None)
-    with pytest.raises(InDoubt):
+    with pytest.raises(InDoubt, match="nothing came for"):
         await adding
 
 
@@ -449,3 +448,49 @@ def test_the_key_of_the_keyspace_is_not_shown() -> None:
     """In no representation that a log could have."""
     assert "secret" not in repr(Hello("secret", 1, "0"))
     assert msgspec.msgpack.decode(hello())[3]["key"] == KEY
+
+
+async def test_a_frozen_owner_is_left_when_the_shard_moves(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine takes the connection, and nobody says a word: a client looks who owns the shard meanwhile."""
+    monkeypatch.setattr(link_module, "CONNECT_SECONDS", 600.0)
+    taken, over = asyncio.Event(), asyncio.Event()
+
+    async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.set()
+        await over.wait()
+        writer.close()
+
+    frozen = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    here, port = keeper.endpoint, frozen.sockets[0].getsockname()[1]
+    keeper.endpoint = f"127.0.0.1:{port}/{here.partition('/')[2]}"
+    try:
+        opening = asyncio.create_task(keeper.client())
+        await taken.wait()
+        keeper.endpoint = here
+        # Made anew as each call is: the first try says that the shard has moved.
+        with pytest.raises(StoreUnavailable, match="not at .* any more"):
+            await asyncio.wait_for(opening, 30.0)
+        assert await (await keeper.client()).now() > 0.0
+    finally:
+        over.set()
+        frozen.close()
+
+
+async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: GatedServedStore) -> None:
+    """Each time that it has looked; when its link ends, nobody waits any more."""
+
+    async def find() -> str:
+        return keeper.endpoint
+
+    standby = StandbyLink(find, key=KEY, shard=SHARD, clock=CLOCK)
+    assert keeper.server.standby(SHARD) is None
+    running = asyncio.create_task(standby.run())
+    standby.caught_up(3)
+    await eventually(lambda: keeper.server.standby(SHARD) == 3, what="the owner knows")
+    standby.caught_up(7)
+    await eventually(lambda: keeper.server.standby(SHARD) == 7, what="the owner knows the next position")
+    assert keeper.server.standby(SHARD + 1) is None
+    await end_tasks([running])
+    await eventually(lambda: keeper.server.standby(SHARD) is None, what="nobody waits")

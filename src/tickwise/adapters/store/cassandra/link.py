@@ -35,7 +35,7 @@ from cassandra.query import UNSET_VALUE, BatchStatement, SimpleStatement, tuple_
 from tickwise.adapters.statements import Statements
 from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.hosts import ReplicasFirst
-from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import Bug, CassandraAway, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
@@ -361,12 +361,12 @@ def _ours(failure: Exception, *, conditional: bool) -> TickwiseError:
     if isinstance(failure, driver.RequestValidationException):
         return Misconfigured(f"Cassandra refuses: {said}")
     if isinstance(failure, driver.UnresolvableContactPoints):
-        return StoreUnavailable(f"no host of database_url can be resolved: {said}")
+        return CassandraAway(f"no host of database_url can be resolved: {said}")
     if conditional and not isinstance(failure, driver.Unavailable):
         return InDoubt(f"Cassandra did not say whether it applied an update: {said}")
     known = (driver.DriverException, NoHostAvailable, ConnectionException, OSError, TimeoutError)
     if isinstance(failure, known) or type(failure).__module__.startswith("cassandra"):
-        return StoreUnavailable(f"Cassandra does not answer: {said}")
+        return CassandraAway(f"Cassandra does not answer: {said}")
     return Bug(f"the link to Cassandra: {said}")
 
 

@@ -31,6 +31,8 @@ from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
 from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
+from tickwise.observability.tasks import end_tasks
+from tickwise.observability.waits import note_wait
 
 LEASE_SECONDS: Final = 5.0
 """A frozen keeper is replaced after this time; a pause of the garbage collector or of the machine is shorter."""
@@ -41,7 +43,11 @@ LOOK_SECONDS: Final = 0.1
 SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""
-ENTRY_MAX_BYTES: Final = 64 << 20
+ENTRY_MAX_BYTES: Final = 512 << 20
+"""1,024 pieces in one partition; a reader has it whole in memory. Calls that come together stay below 8 MB, and the
+arguments of one below 40 MB. One call may end all runs of a job, each with a payload that came before it."""
+PIECES_AT_ONCE: Final = 8
+"""Of a large body: each write waits for the disk of a node, which syncs several of them together."""
 IN_DOUBT: Final = "an entry of this log may exist or not: acquire the log again"
 
 
@@ -83,6 +89,7 @@ class CassandraLog:
         self._nonce = ""
         """Of the last tenure that this object asked for: its lease need not be waited for."""
         self.shard = shard
+        self.entry_max_bytes = ENTRY_MAX_BYTES
         self.time = ClusterTime(link)
         """The store's clock; told since the first `acquire`."""
 
@@ -122,11 +129,17 @@ class CassandraLog:
         held = self._owned()
         began = self._link.clock.monotonic()
         async with held.lock:
-            renewed = held.renewed + 1
-            told = self.time.now()
-            until = _date(told + self._lease_seconds)
-            await self._change("shard_renew", (renewed, until, _ms(told), self.shard, held.epoch), held)
-            held.renewed = renewed
+            # A number of its own, also if this one fails: a late copy of it must not pass for the next one.
+            held.renewed = renewed = held.renewed + 1
+            now = self.time.now()
+            told, until = _ms(now), _date(now + self._lease_seconds)
+            await self._change(
+                "shard_renew",
+                (renewed, until, told, self.shard, held.epoch, renewed, told),
+                held,
+                may_go_on=lambda row: row.renewed < renewed and row.told_at <= told,
+                is_done=lambda row: row.renewed == renewed,
+            )
         left = self._lease_seconds * (1.0 - DRIFT)
         if self._link.clock.monotonic() - began >= left:
             raise StoreUnavailable("the renewal of the lease took longer than the lease")
@@ -202,16 +215,21 @@ class CassandraLog:
     def _lose(self, why: str) -> None:
         self._held, self._why_not, self._in_doubt = None, why, False
 
-    async def _change(self, name: str, values: tuple[Any, ...], held: _Held, last: int | None = None) -> None:
+    async def _change(
+        self,
+        name: str,
+        values: tuple[Any, ...],
+        held: _Held,
+        *,
+        may_go_on: Callable[[ShardRow], bool],
+        is_done: Callable[[ShardRow], bool],
+    ) -> None:
         """An update by the owner. Raises `OwnershipLost`, or `StoreUnavailable` where this process has begun another
-        tenure meanwhile, which goes on. `last`: the position that it makes the last one; an update without one may be
-        repeated until it is applied."""
-        row = await self._row.change(
-            name,
-            values,
-            lambda row: row.epoch == held.epoch and (last is None or row.last == last - 1),
-        )
-        if row is not None and (row.epoch != held.epoch or row.last != last):
+        tenure meanwhile, which goes on. Of a row of this tenure `may_go_on` tells whether the update is still possible,
+        and `is_done` whether it was applied: a node that stood still may carry out a copy of each update minutes
+        later, so none may be possible again after a later one of its kind."""
+        row = await self._row.change(name, values, lambda row: row.epoch == held.epoch and may_go_on(row))
+        if row is not None and not (row.epoch == held.epoch and is_done(row)):
             if self._held is not held:
                 self._owned()
                 raise StoreUnavailable("this update was of an earlier tenure of this process")
@@ -225,13 +243,20 @@ class CassandraLog:
         """Store one entry and return its position."""
         held = self._owned()
         if len(body) > ENTRY_MAX_BYTES:
-            raise Bug(f"an entry of {len(body)} bytes; the most is {ENTRY_MAX_BYTES}")
+            raise Bug(f"an entry of {len(body)} bytes; the most is {ENTRY_MAX_BYTES}")  # `entry_max_bytes` says it
         position = held.last + 1
         try:
+            # Without the lock: a renewal of the lease must not wait until a large body is written.
+            await self._write_body(held.epoch, position, body)
             async with held.lock:
-                await self._write_body(held.epoch, position, body)
                 told = _ms(self.time.now())
-                await self._change("shard_append", (position, told, self.shard, held.epoch, held.last), held, position)
+                await self._change(
+                    "shard_append",
+                    (position, told, self.shard, held.epoch, held.last),
+                    held,
+                    may_go_on=lambda row: row.last == held.last,
+                    is_done=lambda row: row.last == position,
+                )
         except OwnershipLost:
             raise
         except BaseException:
@@ -243,17 +268,29 @@ class CassandraLog:
 
     async def _write_body(self, epoch: int, position: int, body: bytes) -> None:
         pieces = cut(body)
+        numbered = enumerate(pieces)
+
+        async def write_some() -> None:
+            for place, piece in numbered:
+                await self._write_piece((self.shard, _segment(position), position, epoch, place, len(pieces), piece))
+
+        writing = [asyncio.ensure_future(write_some()) for _ in range(min(PIECES_AT_ONCE, len(pieces)))]
+        try:
+            await asyncio.gather(*writing)
+        finally:
+            await end_tasks(writing)
+
+    async def _write_piece(self, values: tuple[Any, ...]) -> None:
         end = self._link.clock.monotonic() + PATIENCE_SECONDS
-        for place, piece in enumerate(pieces):
-            at = (self.shard, _segment(position), position, epoch, place)
-            while True:
-                try:
-                    await self._link.ask("entry_write", *at, len(pieces), piece)
-                    break
-                except StoreUnavailable:
-                    if self._link.clock.monotonic() > end:
-                        raise
-                await self._link.clock.sleep(LOOK_SECONDS)
+        while True:
+            try:
+                await self._link.ask("entry_write", *values)
+                return
+            except StoreUnavailable as failure:
+                if self._link.clock.monotonic() > end:
+                    raise
+                note_wait(failure)
+            await self._link.clock.sleep(LOOK_SECONDS)
 
     async def entries(self, after: int) -> AsyncIterator[LogEntry]:
         """The entries behind that position, in order. Raises `Misconfigured` where one is missing: the log is
@@ -307,7 +344,14 @@ class CassandraLog:
             row = await self._row.read()
             if row.epoch == held.epoch and row.checkpoint > position:
                 raise Bug(f"a checkpoint at {position} would come after one of a later position")
-            await self._change("shard_checkpoint", (position, held.epoch, number, count, self.shard, held.epoch), held)
+            before = row.checkpoint, row.checkpoint_epoch, row.checkpoint_number
+            await self._change(
+                "shard_checkpoint",
+                (position, held.epoch, number, count, self.shard, held.epoch, *before),
+                held,
+                may_go_on=lambda row: (row.checkpoint, row.checkpoint_epoch, row.checkpoint_number) == before,
+                is_done=lambda row: (row.checkpoint_epoch, row.checkpoint_number) == (held.epoch, number),
+            )
         await self._checkpoints.sweep(await self._row.read(), (held.epoch, number))
 
     async def checkpoint(self, position: int) -> AsyncIterator[bytes]:
@@ -347,12 +391,21 @@ class CassandraLog:
         first = kept * SEGMENT_POSITIONS + 1
         if first <= row.first and row.swept == _segment(row.first):
             return
-        async with held.lock:
-            await self._change("shard_drop", (max(first, row.first), row.swept, self.shard, held.epoch), held)
+        first = max(first, row.first)
+        await self._note_dropped(held, first, row.swept)
         for segment in range(row.swept, kept):
             await self._link.ask("segment_delete", self.shard, segment)
+        await self._note_dropped(held, first, kept)
+
+    async def _note_dropped(self, held: _Held, first: int, swept: int) -> None:
         async with held.lock:
-            await self._change("shard_drop", (max(first, row.first), kept, self.shard, held.epoch), held)
+            await self._change(
+                "shard_drop",
+                (first, swept, self.shard, held.epoch, first, swept),
+                held,
+                may_go_on=lambda row: row.first <= first and row.swept <= swept,
+                is_done=lambda row: (row.first, row.swept) == (first, swept),
+            )
 
 
 async def endpoint_is_gone(endpoint: str) -> bool:
@@ -364,7 +417,7 @@ async def endpoint_is_gone(endpoint: str) -> bool:
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except OSError as failure:
         return failure.errno == errno.ECONNREFUSED
-    except (TimeoutError, ValueError):
+    except (TimeoutError, ValueError, OverflowError):  # what stands in the row may be no port
         return False
     writer.close()
     return False

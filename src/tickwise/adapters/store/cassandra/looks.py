@@ -48,6 +48,7 @@ class ClusterFacts:
     """The data centre that this address writes in."""
     writing: str = ""
     """The data centre that the keyspace was made for; empty: there is none yet."""
+    keyspace: str = ""
     offsets: Mapping[str, float] = field(default_factory=dict)
     """Of each node its clock minus a clock of ours, in seconds."""
 
@@ -78,6 +79,7 @@ async def look(link: CassandraLink, writing: str = "") -> ClusterFacts:
         replication=await _replication(link),
         datacenter=link.datacenter,
         writing=writing,
+        keyspace=link.address.keyspace,
         offsets=dict(found),
     )
 
@@ -140,7 +142,13 @@ def _copies(facts: ClusterFacts, replication: Mapping[str, str]) -> ClusterFindi
     copies = int(said.partition("/")[0]) if said.partition("/")[0].isdigit() else 0
     if copies >= COPIES and said.isdigit():
         return ClusterFinding("copies", "ok", f"{copies} of each row")
-    advice = "three nodes with three copies survive the loss of each; docs/how-to/cassandra.md has the steps"
+    wanted = min(COPIES, facts.nodes)
+    if copies < wanted:
+        values = {"keyspace": facts.keyspace, "datacenter": facts.datacenter, "copies": wanted}
+        raising = statement("keyspace_raise").format(**values).strip()
+        advice = f"{raising}; then `nodetool repair --full {facts.keyspace}` on each node"
+    else:
+        advice = "three nodes with three copies survive the loss of each; docs/how-to/cassandra.md has the steps"
     text = f"{said} of each row"
     if facts.nodes == 1:
         return ClusterFinding("copies", "warning", f"{text}: all is lost with the disk of the one node", advice)

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.domain.errors import InDoubt, StoreUnavailable
+from tickwise.domain.errors import CassandraAway, InDoubt, StoreUnavailable
+from tickwise.observability.waits import note_wait
 
 PAUSE_SECONDS: Final = 0.02
 PAUSE_MAX_SECONDS: Final = 0.5
@@ -87,13 +88,13 @@ class OwnershipRow:
                 answer = await self._link.ask(name, *values)
                 if answer[0][0]:
                     return None
-            except (InDoubt, StoreUnavailable):
-                pass  # what became of it, the row says
+            except (InDoubt, StoreUnavailable) as failure:
+                note_wait(CassandraAway(failure.detail))  # what became of it, the row says
             row = await self._read(end)
             if row is None or not may_go_on(row):
                 return row or _nobody(self.shard)
             if self._link.clock.monotonic() > end:
-                raise StoreUnavailable(f"Cassandra does not carry out {name} of shard {self.shard}")
+                raise CassandraAway(f"Cassandra does not carry out {name} of shard {self.shard}")
             await self._link.clock.sleep(pause * (0.5 + self._link.clock.chance()))
             pause = min(2 * pause, PAUSE_MAX_SECONDS)
 
@@ -107,9 +108,10 @@ class OwnershipRow:
             try:
                 rows = await self._link.ask("shard_read", self.shard)
                 return _row(rows[0]) if rows else None
-            except StoreUnavailable:
+            except StoreUnavailable as failure:
                 if self._link.clock.monotonic() > end:
                     raise
+                note_wait(failure)
             await self._link.clock.sleep(pause * (0.5 + self._link.clock.chance()))
             pause = min(2 * pause, PAUSE_MAX_SECONDS)
 

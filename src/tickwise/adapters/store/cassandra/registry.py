@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.adapters.store.keeper.balance import KeeperBeat
 from tickwise.observability.tasks import end_tasks
+
+ROW_SECONDS: Final = 30
+"""The time to live of a beat, as `table_keeper` has it."""
 
 
 class ShardOwners:
@@ -49,6 +54,10 @@ class CassandraRegistry:
         self._link = link
         self._owners = ShardOwners(link, numbers)
 
+    async def close(self) -> None:
+        """End the look under way."""
+        await self._owners.close()
+
     async def beat(self, keeper: str, number: int) -> None:
         """See the port."""
         await self._link.ask("keeper_beat", keeper, number)
@@ -57,10 +66,15 @@ class CassandraRegistry:
         """See the port."""
         await self._link.ask("keeper_leave", keeper)
 
-    async def keepers(self) -> Mapping[str, int]:
+    async def keepers(self) -> Mapping[str, KeeperBeat]:
         """See the port."""
-        return dict(await self._link.ask("keepers_look"))
+        rows = await self._link.ask("keepers_look")
+        return {keeper: KeeperBeat(beat, max(0, ROW_SECONDS - (left or ROW_SECONDS))) for keeper, beat, left in rows}
 
     async def owners(self) -> Mapping[int, str]:
         """See the port."""
         return await self._owners.all()
+
+    async def owner(self, shard: int) -> str:
+        """The endpoint of one shard's owner; empty: it has none. Raises `StoreUnavailable`."""
+        return await self._owners.of(shard)

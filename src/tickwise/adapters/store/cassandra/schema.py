@@ -15,6 +15,7 @@ from tickwise.adapters.store.cassandra.address import CassandraAddress
 from tickwise.adapters.store.cassandra.holdings import ShardHolding, shard_holdings
 from tickwise.adapters.store.cassandra.link import CassandraLink, opened_link, statement
 from tickwise.adapters.store.cassandra.looks import COPIES, ClusterFinding, judge, look
+from tickwise.adapters.store.cassandra.members import node_count
 from tickwise.adapters.store.cassandra.readable.tables import make_readable
 from tickwise.adapters.store.keeper.shards import ShardIdentity, shard_numbers
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
@@ -67,9 +68,11 @@ async def upgrade(
     tell: Callable[[int, int], None] = lambda _done, _of: None,
     *,
     shards: int | None = None,
+    advise: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Make the keyspace and its tables where they are missing; the version. `tell` hears how many steps of how many are
-    done. `shards`: their number, of a keyspace that is new; one by default. Raises `Misconfigured` for a cluster that
+    done. `shards`: their number, of a keyspace that is new; one by default. `advise` hears what the operator should
+    change. Raises `Misconfigured` for a cluster that
     would lose what it confirms, and for a keyspace that has another number of shards."""
     link = await opened_link(address, clock, answer_seconds=CHANGE_SECONDS)
     try:
@@ -80,8 +83,9 @@ async def upgrade(
             _check_count(address, state, shards)
         await _check(link, state)
         names = {"keyspace": address.keyspace, "datacenter": state.datacenter or link.datacenter}
-        copies = min(COPIES, len(link.hosts()))
-        await link.run(statement("keyspace_make").format(**names, copies=copies))
+        if not link.has_table("meta"):
+            copies = min(COPIES, await node_count(link))
+            await link.run(statement("keyspace_make").format(**names, copies=copies))
         for done, table in enumerate(TABLES, start=1):
             table_id = uuid.uuid5(IDS, f"{address.keyspace}.{table}")
             await link.run(statement(f"table_{table}").format(**names, id=table_id))
@@ -97,6 +101,9 @@ async def upgrade(
         await make_readable(link)
         if not state.fits:
             await link.ask("meta_write", "version", str(VERSION))
+        for each in judge(await look(link, names["datacenter"])):
+            if each.name == "copies" and each.level == "error":
+                advise(f"{each.detail}. {each.advice}")
     finally:
         await link.close()
     return str(VERSION)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tickwise.adapters.store.cassandra.link import CassandraLink, statement
-from tickwise.domain.errors import StoreUnavailable, TickwiseError
+from tickwise.domain.errors import CassandraAway, TickwiseError
 from tickwise.ports.clock import Clock
 
 SAMPLES: Final = 3
@@ -48,7 +48,7 @@ class ClusterTime:
         found, failure = await offsets(self._link)
         known = [offset for _, offset in found]
         if not known:
-            raise failure or StoreUnavailable("no node of the data centre is known")
+            raise failure or CassandraAway("no node of the data centre is known")
         self._offset = middle(known)
 
 

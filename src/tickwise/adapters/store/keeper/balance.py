@@ -11,6 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+
+class KeeperBeat(NamedTuple):
+    """The last beat of a keeper."""
+
+    number: int
+    """Another one for each beat."""
+    age_seconds: float
+    """The time since that beat, by the clocks of the nodes: only a first look goes by it."""
 
 
 def shares(owners: Mapping[int, str], keepers: Collection[str]) -> dict[int, str]:

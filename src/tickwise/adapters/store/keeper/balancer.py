@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from tickwise.adapters.store.keeper.balance import heirs, shares
+from tickwise.adapters.store.keeper.balance import KeeperBeat, heirs, shares
 from tickwise.adapters.store.keeper.owner import ShardOwner
 from tickwise.domain.errors import Unavailable
 from tickwise.observability.tasks import end_tasks
@@ -31,7 +31,7 @@ GONE_SECONDS: Final = 4.0
 when that ends."""
 STEADY_SECONDS: Final = 5.0
 """A shard is handed over when the shares have said so for this long: a keeper that comes and goes moves nothing, and
-the one that gets it has read its log by then."""
+the one that gets it reads its log meanwhile."""
 FREE_SECONDS: Final = 10.0
 """A shard that nobody has for so long is not taken by the one that should."""
 UNFIT_SECONDS: Final = 600.0
@@ -51,8 +51,8 @@ class KeeperRegistry(Protocol):
         """Publish that a keeper ends."""
         ...
 
-    async def keepers(self) -> Mapping[str, int]:
-        """The keepers that have beaten lately, with their last numbers."""
+    async def keepers(self) -> Mapping[str, KeeperBeat]:
+        """The keepers that have beaten lately."""
         ...
 
     async def owners(self) -> Mapping[int, str]:
@@ -68,12 +68,15 @@ class AliveKeepers:
         self._beats: dict[str, tuple[int, float]] = {}
         """The last number of each, and when it was seen first."""
 
-    def seen(self, beats: Mapping[str, int]) -> list[str]:
-        """Take a look; those that live, this one among them."""
+    def seen(self, beats: Mapping[str, KeeperBeat]) -> list[str]:
+        """Take a look; those that live, this one among them. A keeper that starts sees rows of some that were killed:
+        the age of the last beat tells. If the clock of a node is wrong, the next beat tells."""
         now = self._clock.monotonic()
-        for keeper, number in beats.items():
-            if self._beats.get(keeper, (None, 0.0))[0] != number:
-                self._beats[keeper] = number, now
+        for keeper, beat in beats.items():
+            if (known := self._beats.get(keeper)) is None:
+                self._beats[keeper] = beat.number, now - beat.age_seconds
+            elif known[0] != beat.number:
+                self._beats[keeper] = beat.number, now
         for keeper in self._beats.keys() - beats.keys():
             del self._beats[keeper]
         return sorted({self._me, *(each for each, (_, at) in self._beats.items() if now - at < GONE_SECONDS)})
@@ -127,13 +130,31 @@ class ShardBalancer:
             await end_tasks([looking, stopping])
             with contextlib.suppress(Unavailable):  # else they see that the beats have ended
                 await self._registry.leave(self._me)
+            await self._look_for_others()
             ended.set()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            outcomes = await self._given_back(tasks)
         if not looking.cancelled() and (failure := looking.exception()) is not None:
             raise failure
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    async def _given_back(self, tasks: Collection[asyncio.Task[None]]) -> list[BaseException | None]:
+        """Wait until all shards are given back. Keepers that end at the same time are not waited for."""
+        pending = {*tasks}
+        while pending:
+            _, pending = await asyncio.wait(pending, timeout=LOOK_SECONDS)
+            if pending:
+                await self._look_for_others()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_for_others(self) -> None:
+        with contextlib.suppress(Unavailable):  # what was seen last counts
+            self._note_others(self._alive.seen(await self._registry.keepers()))
+
+    def _note_others(self, keepers: Collection[str]) -> None:
+        for owner in self.owners.values():
+            owner.others_live = any(keeper != self._me for keeper in keepers)
 
     async def _look_on(self) -> None:
         while True:
@@ -148,6 +169,7 @@ class ShardBalancer:
         self._beats += 1
         await self._registry.beat(self._me, self._beats)
         keepers = self._alive.seen(await self._registry.keepers())
+        self._note_others(keepers)
         owners = await self._registry.owners()
         wanted, after = shares(owners, keepers), heirs(owners, keepers)
         free = self._free_too_long(owners, keepers)
@@ -164,7 +186,7 @@ class ShardBalancer:
 
     def _note_arrivals(self, owners: Mapping[int, str]) -> None:
         for shard, goal in [*self._handed.items()]:
-            if owners[shard] == self._me and self.owners[shard].store is None:
+            if owners[shard] == self._me and (self.owners[shard].store is None or self.owners[shard].hands_over):
                 continue  # not given back yet
             if owners[shard] == self._me:
                 self._unfit_until[goal] = self._clock.monotonic() + UNFIT_SECONDS
@@ -182,7 +204,7 @@ class ShardBalancer:
             goal, at = self._since.get(shard, ("", now))
             since[shard] = (wanted[shard], at if goal == wanted[shard] else now)
         self._since = since
-        if not all_owned:
+        if not all_owned or self._handed:
             return
         for shard, (goal, at) in since.items():
             if now - at < STEADY_SECONDS or self._unfit_until.get(goal, now) > now:

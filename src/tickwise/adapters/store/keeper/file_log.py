@@ -31,7 +31,15 @@ from shlex import quote
 from typing import Final, NamedTuple, TypeVar
 
 from tickwise.adapters.store.keeper.blocks import names_in
-from tickwise.adapters.store.keeper.file_frames import EntryDamaged, FrameFile, LogDamaged, bodies_of, damage, framed
+from tickwise.adapters.store.keeper.file_frames import (
+    FRAME_MOST,
+    EntryDamaged,
+    FrameFile,
+    LogDamaged,
+    bodies_of,
+    damage,
+    framed,
+)
 from tickwise.adapters.store.keeper.log import BlockName, LogEntry, OwnershipLost, Tenure
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 
@@ -57,6 +65,8 @@ class Segment:
 
 class FileLog:
     """The port `EffectLog` over a folder. `sync` is `os.fdatasync`, but for tests."""
+
+    entry_max_bytes = FRAME_MOST
 
     def __init__(self, folder: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
         self._folder = folder

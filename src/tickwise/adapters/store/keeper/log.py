@@ -55,6 +55,9 @@ class BlockName(NamedTuple):
 class EffectLog(Protocol):
     """The log of one shard. Each method may raise `OwnershipLost`, or `StoreUnavailable` when it cannot be reached."""
 
+    entry_max_bytes: int
+    """The largest body that `append` takes."""
+
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
         """Own the log from now on. `owner` names this process, `endpoint` says where clients find it ("": nowhere)."""
         ...

@@ -24,9 +24,16 @@ LOOK_SECONDS: Final = 0.5
 class ReadAhead:
     """The contents that one wait for a log has read."""
 
-    def __init__(self, log: EffectLog, clock: Clock, make_ended: Callable[[], EndedRuns] = EndedRuns) -> None:
-        """`make_ended`: an empty container of ended runs; the last one that was made is in `contents`."""
-        self._make_ended = make_ended
+    def __init__(
+        self,
+        log: EffectLog,
+        clock: Clock,
+        make_ended: Callable[[], EndedRuns] = EndedRuns,
+        caught_up: Callable[[int], None] = lambda _position: None,
+    ) -> None:
+        """`make_ended`: an empty container of ended runs; the last one that was made is in `contents`. `caught_up`
+        hears of each look after which all that it saw is read, and up to which position that is."""
+        self._make_ended, self._caught_up = make_ended, caught_up
         self.contents = Contents(make_ended())
         self.checkpoint_bytes = self.entry_bytes = 0
         self._log, self._clock = log, clock
@@ -39,6 +46,7 @@ class ReadAhead:
         while (seen := await self._seen()) is not None:
             try:
                 await self.catch_up(seen)
+                self._caught_up(self._position)
             except (Bug, Misconfigured, Unavailable):
                 # The owner has dropped what was read here, or the log cannot be reached. `acquire` tells what is wrong.
                 if not self._learns:

@@ -17,6 +17,7 @@ import gc
 import math
 import os
 import socket
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
@@ -46,9 +47,18 @@ from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
-from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import (
+    InDoubt,
+    Invalid,
+    Misconfigured,
+    Refused,
+    StoreUnavailable,
+    TickwiseError,
+    TooLarge,
+)
 from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
+from tickwise.observability.waits import WaitNote, note_wait, noting
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 from tickwise.ports.store.wrapping import Call, WrappedPart, WrappedStore
@@ -62,6 +72,9 @@ RENEW_SECONDS: Final = 0.25
 GATHER_BYTES: Final = 16 << 10
 """After an entry of this size the next one may be gathered for a while: there is load."""
 
+GROUP_BYTES: Final = 8 << 20
+"""Calls that come while an entry is written share the next one up to this size: all of them wait for all of it."""
+
 OWN_FAULT: Final = "a fault of this keeper"
 
 logger = structlog.get_logger("tickwise.store")
@@ -70,12 +83,23 @@ logger = structlog.get_logger("tickwise.store")
 class CommitGroup:
     """Calls that one entry of the log answers."""
 
-    __slots__ = ("bodies", "done", "handovers")
+    __slots__ = ("bodies", "done", "handovers", "size")
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
+        self.size = 0
         self.handovers: list[Handover] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def add(self, body: bytes, handovers: Sequence[Handover]) -> None:
+        """Take the effects of one more call."""
+        self.bodies.append(body)
+        self.size += len(body)
+        self.handovers += handovers
+
+    def has_room(self, body: bytes) -> bool:
+        """Check whether the effects of a call go into the same entry."""
+        return not self.bodies or self.size + len(body) <= GROUP_BYTES
 
     def fail(self, failure: TickwiseError) -> None:
         """Tell its callers; there may be none."""
@@ -100,13 +124,15 @@ class KeeperStore(WrappedStore):
         identity: ShardIdentity | None = None,
         gather_seconds: float = 0.0,
         make_ended: Callable[[], EndedRuns] = EndedRuns,
+        read_ahead: Callable[[int], None] = lambda _position: None,
     ) -> None:
         """`identity`: its place among several shards. `gather_seconds`: under load an entry begins at the earliest so
         long after the one before. An append costs a database much, and little for each of its bytes. `make_ended`: an
-        empty container of ended runs; without it they are all in memory."""
+        empty container of ended runs; without it they are all in memory. `read_ahead` hears, while another process owns
+        the log, up to which position it is read."""
         self.log = log
         self._identity, self._watch = identity, watch or ShardWatch()
-        self._gather_seconds, self._make_ended = gather_seconds, make_ended
+        self._gather_seconds, self._make_ended, self._read_ahead = gather_seconds, make_ended, read_ahead
         self._projection = projection
         self.position = 0
         """Of the last entry."""
@@ -122,6 +148,8 @@ class KeeperStore(WrappedStore):
         self._since = -math.inf
         self._lease_until = math.inf
         self._keeping = asyncio.Lock()
+        self._trouble = WaitNote()
+        """The reason why the database under the log did not answer last; none once it has."""
         self._blocks: BlockKeeper | None = None
         """None: all ended runs are in memory, and in each checkpoint."""
         self._use(self._made())
@@ -154,7 +182,13 @@ class KeeperStore(WrappedStore):
             return
         self._kick = asyncio.Event()
         self._open_group = CommitGroup()
+        self._full: deque[CommitGroup] = deque()
+        """Groups before the open one that take no further call."""
         self._flying: CommitGroup | None = None
+        self._undoing = False
+        """No entry can hold the effects of a call: what came before it is written, then the state goes."""
+        self._heard: list[Handover] = []
+        """Handovers of calls whose effects are in no group yet."""
         await self._take_over()
         self._tasks = [asyncio.create_task(self._commit()), asyncio.create_task(self._renew())]
         for task in self._tasks:
@@ -169,14 +203,17 @@ class KeeperStore(WrappedStore):
         await end_tasks(task for task in (*self._tasks, self._checkpoint) if task is not None)
         if self._tasks:
             # Calls that came meanwhile.
-            self._open_group.fail(self._refusal)
+            self._fail_waiting(self._refusal)
             if self._flying is not None:
                 self._flying.fail(InDoubt("the store was closed while it wrote"))
         self._tasks, self._checkpoint = [], None
-        if self._projection is not None:
-            await self._projection.close()
-        await self.log.release()
-        self.memory.state.ended.close()
+        try:
+            # First: the next owner need not wait for the tables. Rows and places of two owners do not harm each other.
+            await self.log.release()
+        finally:
+            if self._projection is not None:
+                await self._projection.close()
+            self.memory.state.ended.close()
 
     @property
     def answers(self) -> bool:
@@ -206,7 +243,7 @@ class KeeperStore(WrappedStore):
 
     async def _take_over(self) -> None:
         """Own the log, build the state, and write the first entry of this tenure."""
-        ahead = ReadAhead(self.log, self._clock, self._make_ended)
+        ahead = ReadAhead(self.log, self._clock, self._make_ended, self._read_ahead)
         try:
             await self._take_over_from(ahead)
         except BaseException:
@@ -227,7 +264,7 @@ class KeeperStore(WrappedStore):
         gc.disable()  # hundreds of thousands of new objects, none of them garbage
         try:
             await ahead.catch_up(tenure)
-            contents = ahead.contents
+            contents, read_at = ahead.contents, self._clock.monotonic()
             self._checkpoint_bytes, self._since_bytes = ahead.checkpoint_bytes, ahead.entry_bytes
             if contents.until > tenure.last:
                 raise Misconfigured(
@@ -260,6 +297,7 @@ class KeeperStore(WrappedStore):
             entries=self.position,
             epoch=tenure.epoch,
             jobs=len(memory.state.jobs),
+            read_seconds=round(read_at - begun, 3),
             seconds=round(self._clock.monotonic() - begun, 3),
         )
 
@@ -305,7 +343,7 @@ class KeeperStore(WrappedStore):
 
     def _hear(self, handover: Handover) -> None:
         heard = HEARD.get()
-        (self._open_group.handovers if heard is None else heard).append(handover)
+        (self._heard if heard is None else heard).append(handover)
 
     # ------------------------------------------------------------------------------------------- calls
 
@@ -324,7 +362,7 @@ class KeeperStore(WrappedStore):
                 self._spill_lost(failure)
                 raise
             finally:
-                await self._settled()
+                await self._settled(name)
 
         return durable
 
@@ -332,7 +370,7 @@ class KeeperStore(WrappedStore):
         if self._refusal is not None:
             raise self._refusal
         if self._clock.monotonic() >= self._lease_until:
-            raise StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
+            raise _lease_over(self._trouble.failure)
 
     def _spill_lost(self, failure: SpillLost) -> None:
         """A call ended in its middle: its effects are not logged, and nothing more is answered by this state."""
@@ -340,27 +378,55 @@ class KeeperStore(WrappedStore):
             self._checkpoint.cancel()
         self._tell_lost(failure)
 
-    async def _settled(self) -> None:
+    async def _settled(self, name: str = "") -> None:
         """Hand the effects of a call to the log; return when nothing that the call saw can be lost."""
         if self._refusal is not None:
             raise self._refusal
-        body, group = self._effects(), self._open_group
+        body, group = self._effects(name), self._open_group
         if body is not None:
-            group.bodies.append(body)
+            if not group.has_room(body):
+                self._full.append(group)
+                group = self._open_group = CommitGroup()
+            heard, self._heard = self._heard, []
+            group.add(body, heard)
             self._kick.set()
         elif not group.bodies:
             if self._flying is None:
                 return
             group = self._flying
-        # A caller that goes away takes no other's answer with it.
-        await asyncio.shield(group.done)
+        try:
+            # A caller that goes away takes no other's answer with it.
+            await asyncio.shield(group.done)
+        except asyncio.CancelledError:
+            if self._trouble.failure is not None:
+                note_wait(self._trouble.failure)
+            raise
 
-    def _effects(self) -> bytes | None:
+    def _throw_away(self, name: str, refused: Refused) -> None:
+        """Undo a call whose effects no entry of the log can hold. The state is ahead of the log by that call alone: it
+        is built once more from the log, without the call, which nobody is to repeat."""
+        logger.error("effects_refused", call=name, detail=refused.detail)
+        self._refusal = StoreUnavailable("the state is built again: the effects of a call could not be kept")
+        self._undoing = True
+        self._kick.set()
+
+    def _effects(self, name: str) -> bytes | None:
         """The changes since the last time. In a frame of its own: that of a call that fails lives on in its error, and
         must hold no record of a state that is thrown away."""
         try:
             changes, values = self._recorder.take()
-            return entry_body(changes, values) if changes or values else None
+            if not (changes or values):
+                return None
+            body, most = entry_body(changes, values), self.log.entry_max_bytes
+            if len(body) <= most:
+                return body
+            refused: Refused = TooLarge(
+                f"{name} would change {len(body)} bytes at once; the most is {most}: ask for less at a time"
+            )
+        except (OverflowError, RecursionError) as failure:
+            refused = Invalid(
+                f"{name} has a value that cannot be kept, a number of more than 64 bits or deeply nested: {failure}"
+            )
         except SpillLost as failure:
             self._spill_lost(failure)
             raise
@@ -368,6 +434,8 @@ class KeeperStore(WrappedStore):
             # What was taken is in no entry, and cannot be taken once more: memory and log would differ for good.
             self._tell_lost(StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}"), fault)
             raise
+        self._throw_away(name, refused)
+        raise refused
 
     # ------------------------------------------------------------------------------------------- the log
 
@@ -375,16 +443,16 @@ class KeeperStore(WrappedStore):
         while True:
             await self._kick.wait()
             self._kick.clear()
-            while self._open_group.bodies:
-                group = self._flying = self._open_group
-                self._open_group = CommitGroup()
+            while self._full or self._open_group.bodies:
+                group = self._flying = self._next_group()
                 body, began = joined(group.bodies), self._clock.monotonic()
                 try:
-                    self.position = await self.log.append(body)
+                    with noting(self._trouble):
+                        self.position = await self.log.append(body)
                 except TickwiseError as failure:
                     await self._start_over(group, failure)
                     break
-                self._flying = None
+                self._flying = self._trouble.failure = None
                 self._since_bytes += len(body)
                 self._watch.committed(self.position, len(group.bodies), len(body), self._clock.monotonic() - began)
                 if self._projection is not None:
@@ -400,16 +468,34 @@ class KeeperStore(WrappedStore):
                     left = self._gather_seconds - (self._clock.monotonic() - began)
                     if left > 0.0:
                         await self._clock.sleep(left)
+            if self._undoing:
+                await self._build_again()
+
+    def _next_group(self) -> CommitGroup:
+        if self._full:
+            return self._full.popleft()
+        group, self._open_group = self._open_group, CommitGroup()
+        return group
+
+    def _fail_waiting(self, failure: TickwiseError) -> None:
+        """Tell the callers of all groups that wait for the log."""
+        for group in (*self._full, self._open_group):
+            group.fail(failure)
+        self._full.clear()
 
     async def _start_over(self, group: CommitGroup, failure: TickwiseError) -> None:
         """An append failed: the state is ahead of the log, and another one is built from what the log has."""
-        self._refusal = StoreUnavailable(failure.detail)
+        self._refusal = _as_refusal(failure)
         if not isinstance(failure, OwnershipLost):
             self._watch.doubted()
         logger.error("log_not_written", detail=failure.detail)
         group.fail(InDoubt(failure.detail))
-        self._open_group.fail(self._refusal)
-        self._open_group, self._flying = CommitGroup(), None
+        self._fail_waiting(self._refusal)
+        await self._build_again(failure)
+
+    async def _build_again(self, failure: TickwiseError | None = None) -> None:
+        """Build the state from the log once more, as soon as that can be had. `failure`: of the log."""
+        self._open_group, self._flying, self._undoing, self._heard = CommitGroup(), None, False, []
         if self._checkpoint is not None:
             self._checkpoint.cancel()
         while True:
@@ -420,7 +506,7 @@ class KeeperStore(WrappedStore):
                 await self._take_over()
             except TickwiseError as again:
                 failure = again
-                self._refusal = StoreUnavailable(failure.detail)
+                self._refusal = _as_refusal(failure)
             else:
                 return
 
@@ -441,7 +527,7 @@ class KeeperStore(WrappedStore):
         if task.cancelled() or (fault := task.exception()) is None:
             return
         failure = StoreUnavailable(f"{OWN_FAULT}: {type(fault).__name__}: {fault}")
-        self._open_group.fail(failure)
+        self._fail_waiting(failure)
         if self._flying is not None:
             self._flying.fail(InDoubt(failure.detail))
         self._tell_lost(failure, fault)
@@ -453,14 +539,17 @@ class KeeperStore(WrappedStore):
             await self._clock.sleep(max(pause, (self._lease_until - self._clock.monotonic()) / 3))
             began, pause = self._clock.monotonic(), 0.0
             try:
-                self._lease_until = began + await self.log.renew()
+                with noting(self._trouble):
+                    self._lease_until = began + await self.log.renew()
+                self._trouble.failure = None
             except TickwiseError as failure:
                 if isinstance(failure, OwnershipLost) and self._refusal is None:
-                    self._open_group.fail(failure)
+                    self._fail_waiting(failure)
                     self._tell_lost(failure)
                     return
                 # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.
                 pause = RENEW_SECONDS
+                self._trouble.take(failure)
                 logger.warning("lease_not_renewed", detail=failure.detail)
 
     # ------------------------------------------------------------------------------------------- checkpoints
@@ -536,3 +625,16 @@ def _pages(content: MutableMapping[Any, Any]) -> Iterator[Sequence[tuple[Any, An
     keys = list(content)
     for begin in range(0, len(keys), ROWS_OF_PART):
         yield [(key, content[key]) for key in keys[begin : begin + ROWS_OF_PART] if key in content]
+
+
+def _as_refusal(failure: TickwiseError) -> StoreUnavailable:
+    """The answer to calls after a failure of the log: of its kind, where that tells what is away."""
+    kind = type(failure) if isinstance(failure, StoreUnavailable) else StoreUnavailable
+    return kind(failure.detail)
+
+
+def _lease_over(why: StoreUnavailable | None) -> StoreUnavailable:
+    """The answer to calls once the lease is over. `why`: the last failure of the database under the log."""
+    if why is None:
+        return StoreUnavailable("the lease of this shard is over: it is renewed, or another process has the shard")
+    return type(why)(f"the lease of this shard is over and cannot be renewed: {why.detail}")

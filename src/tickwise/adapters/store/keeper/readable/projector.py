@@ -35,6 +35,7 @@ from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, Readab
 from tickwise.adapters.store.keeper.readable.tail import LogTail
 from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, PROJECTED, Change, ChangeWindow
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
 FLUSH_SECONDS: Final = 1.0
@@ -160,9 +161,7 @@ class TableProjector:
     async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await end_tasks([task])
         await self._tell()
 
     async def _tell(self) -> None:

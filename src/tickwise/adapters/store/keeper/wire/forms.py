@@ -24,7 +24,7 @@ import msgspec
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.adapters.store.keeper.shards import SHARD_MAP
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import Bug, InDoubt, Invalid, StoreUnavailable, TickwiseError, TooLarge
 from tickwise.ports.audit import AuditPage, AuditPlace
 from tickwise.ports.feed import PackedIds
 from tickwise.ports.paging import Page, SearchPlace
@@ -63,14 +63,17 @@ _encoder: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_plain)
 
 def encoded(value: Any) -> bytes:
     """The bytes of a message. Half of a surrogate pair, for which UTF-8 has no bytes, becomes a question mark, as in
-    the log."""
+    the log. Raises `Invalid` for a value that no message can hold."""
     try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        plain = msgspec.to_builtins(value, builtin_types=(bytes, UUID, Raw), str_keys=False, enc_hook=_plain)
-        return _encoder.encode(_storable(plain))
+        try:
+            return _encoder.encode(value)
+        except UnicodeEncodeError:
+            plain = msgspec.to_builtins(value, builtin_types=(bytes, UUID, Raw), str_keys=False, enc_hook=_plain)
+            return _encoder.encode(_storable(plain))
     except OverflowError:
-        raise Invalid("a number of the call has more than 64 bits") from None
+        raise Invalid("a number has more than 64 bits: send it as a text") from None
+    except RecursionError:
+        raise Invalid("a value is nested too deeply: send it with fewer levels, or as a text") from None
 
 
 def _storable(value: Any) -> Any:
@@ -82,8 +85,19 @@ def _storable(value: Any) -> Any:
 
 
 def reader(kind: Any) -> Read:
-    """Read the bytes of a value of this type. Raises `msgspec.DecodeError`."""
-    return msgspec.msgpack.Decoder(kind, dec_hook=_made).decode
+    """Read the bytes of a value of this type. Raises `msgspec.DecodeError`, for all bytes that are none."""
+    decode = msgspec.msgpack.Decoder(kind, dec_hook=_made).decode
+
+    def read(body: bytes | Raw) -> Any:
+        try:
+            return decode(body)
+        except (ValueError, ArithmeticError, RecursionError, MemoryError) as failure:
+            # Texts that are no UTF-8, numbers, depths and sizes have errors that are not msgspec's.
+            if isinstance(failure, msgspec.DecodeError):
+                raise
+            raise msgspec.DecodeError(f"{type(failure).__name__}: {failure}") from None
+
+    return read
 
 
 # ----------------------------------------------------------------------------------------------- values of one type
@@ -215,7 +229,9 @@ class CallForm:
                 raise TypeError(f"{self.name} needs {name}")
         for at, write in self._writes:
             values[at] = write(values[at])
-        return encoded(values)
+        body = encoded(values)
+        check_size(self.name, body)
+        return body
 
     def arguments(self, body: bytes | Raw) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call: those by place, and those by name. Raises `msgspec.DecodeError`."""
@@ -249,19 +265,31 @@ def _forms() -> dict[str, CallForm]:
 FORMS: Final = _forms()
 """Each method of the port, by its name: `now`, or `jobs.add` for one of a part; and those of the map of shards."""
 READING: Final = frozenset(
-    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed")}
-    | {"now", "upkeep.stats", "shard_map.read"}
+    {name for name in FORMS if name.partition(".")[0] in ("searches", "feed", "delays")}
+    | {"now", "upkeep.stats", "shard_map.read", "marks.get", "epochs.all", "completions.pending"}
     # What requests read: who asks, what they may do, and what they ask for.
-    | {"keys.find", "keys.of_id", "keys.page", "keys.count", "users.get", "users.page", "roles.all"}
-    | {"sessions.public_keys", "identity_keys.find", "federations.get", "federations.page", "federations.of_issuer"}
-    | {"namespaces.get", "namespaces.page", "rules.all", "stops.find", "queues.all", "executors.all", "executors.keys"}
-    | {"jobs.get", "runs.get", "runs.attempts", "letters.get", "operations.get", "audit.find", "incidents.between"}
+    | {"keys.find", "keys.of_id", "keys.page", "keys.count", "users.get", "users.page", "users.sign_in"}
+    | {"users.link_holder", "roles.all", "sessions.public_keys", "sessions.is_good", "browser_sessions.link"}
+    | {"identity_keys.find", "identities.find", "identities.of_user", "device_sign_ins.find", "factors.of"}
+    | {"factors.by_credential", "factors.seeds", "factor_steps.step", "factor_steps.recovery"}
+    | {"federations.get", "federations.page", "federations.of_issuer"}
+    | {"namespaces.get", "namespaces.page", "namespaces.removed", "rules.all", "rules.find", "quotas.use"}
+    | {"checks.violations", "stops.find", "stops.due", "queues.all", "executors.all", "executors.keys", "receipts.find"}
+    | {"jobs.get", "runs.get", "runs.attempts", "runs.waiting", "letters.get", "operations.get", "incidents.between"}
     | {"tasks.get", "tasks.page", "tasks.versions", "tasks.scripts", "secrets.find", "secrets.uses", "secrets.versions"}
-    | {"saved_views.find", "status_pages.find", "channels.find", "notices.find", "notification_rules.find"}
-    | {"alerts.find", "objectives.find", "error_groups.get", "error_groups.search", "error_groups.hours"}
-    | {"error_groups.jobs", "error_groups.of_runs"}
+    | {"secrets.sealed", "secrets.sealed_keys", "secrets.keys_used", "saved_views.find", "status_pages.find"}
+    | {"status_pages.days", "status_pages.announcements", "channels.find", "channels.secrets", "channels.all_secrets"}
+    | {"channels.backlog", "notices.find", "notices.backlog", "notification_rules.find", "notification_rules.version"}
+    | {"alerts.find", "alerts.due", "alerts.ends", "alerts.events", "alerts.bursts", "alerts.standing"}
+    | {"objectives.find", "objectives.jobs", "objectives.counts"}
+    | {"error_groups.get", "error_groups.search", "error_groups.hours", "error_groups.jobs", "error_groups.of_runs"}
+    | {"error_groups.pending", "audit.find", "audit.heads", "audit.seals", "audit.contents", "audit.unsealed"}
+    | {"audit.settled", "audit.checkpoints", "removals.jobs", "removals.left"}
+    # What executors compare, and what they are to make.
+    | {"held.digest", "held.tokens", "held.take_again", "environments.wanted", "environments.fault"}
 )
-"""Calls that change nothing: one whose answer was lost is made again. All others are in doubt then."""
+"""Calls that change nothing: one whose answer was lost is made again. All others are in doubt then. The contract of the
+store is run against this list (`tests/conformance/test_file_store.py`)."""
 
 handovers: Final = reader(list[Handover])
 
@@ -271,6 +299,18 @@ handovers: Final = reader(list[Handover])
 
 class NotServedHere(StoreUnavailable):
     """The keeper does not own the shard, or not any more. Nothing was carried out."""
+
+
+CALL_MAX_BYTES: Final = 40 << 20
+"""Of the arguments of a call that changes something, which are in its effects: an entry of the log must hold those. The
+largest batch of jobs that the API takes has 32 MB."""
+
+
+def check_size(name: str, body: bytes | Raw) -> None:
+    """Raise `TooLarge` for a call whose effects may not fit into an entry of the log."""
+    size = memoryview(body).nbytes
+    if size > CALL_MAX_BYTES and name not in READING:
+        raise TooLarge(f"{name} has {size} bytes at once; the most is {CALL_MAX_BYTES}: send less at a time")
 
 
 class Refusal(msgspec.Struct, array_like=True):
@@ -310,5 +350,7 @@ def error_of(found: Refusal) -> TickwiseError:
     Exception.__init__(failure, found.detail)
     failure.detail = found.detail
     for name, raw in found.attributes.items():
-        setattr(failure, name, _readers.get(name, _any)(raw))
+        # The other end chooses the names: none of them may reach what each exception has.
+        if name.isidentifier() and not name.startswith("_") and not hasattr(BaseException, name):
+            setattr(failure, name, _readers.get(name, _any)(raw))
     return failure

@@ -15,10 +15,12 @@ from typing import Final, cast
 
 import msgspec
 
-from tickwise.domain.errors import TickwiseError, TooLarge
+from tickwise.domain.errors import TooLarge
 
 FRAME_MAX_BYTES: Final = 64 << 20
 """The largest message: more than an entry of the log has could not be committed."""
+WHY_CHARACTERS: Final = 200
+"""Of a reason that the other end may have chosen."""
 HELLO_MAX_BYTES: Final = 4_096
 """The largest message from somebody who was not let in yet."""
 REQUEST: Final = 0
@@ -46,23 +48,28 @@ class Response(msgspec.Struct, array_like=True):
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
-read_request: Final = msgspec.msgpack.Decoder(Request).decode
-read_response: Final = msgspec.msgpack.Decoder(Response).decode
-
-
 class FrameProtocol(asyncio.Protocol):
-    """One end of a connection. A subclass takes messages in `heard`, and the end in `lost`."""
+    """One end of a connection. A subclass takes messages in `heard`, what is no message in `not_understood`, and the
+    end in `lost`.
+
+    Invariant: no bytes from the other end raise past it. They end this connection, and no other."""
 
     def __init__(self) -> None:
         self.frame_max_bytes = HELLO_MAX_BYTES
         self.transport: asyncio.Transport | None = None
         self.is_writable = True
         self.is_reading = True
+        self.is_over = False
+        """This end has ended the connection: what arrived by then is not read any more."""
         self._arrived = bytearray()
         self._leaving: list[bytes] = []
 
     def heard(self, body: bytes) -> None:
         """Take a whole message. An error ends the connection."""
+        raise NotImplementedError
+
+    def not_understood(self, why: str) -> None:
+        """The other end sent what is no message; the connection ends."""
         raise NotImplementedError
 
     def lost(self) -> None:
@@ -83,8 +90,9 @@ class FrameProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio`."""
-        self._arrived += data
-        self._split()
+        if not self.is_over:
+            self._arrived += data
+            self._split()
 
     def read_on(self, *, wanted: bool) -> None:
         """Take further messages, or none for now; what has arrived by then is kept."""
@@ -99,21 +107,26 @@ class FrameProtocol(asyncio.Protocol):
 
     def _split(self) -> None:
         arrived, begin = self._arrived, 0
-        while self.is_reading and len(arrived) - begin >= _LENGTH.size:
+        while self.is_reading and not self.is_over and len(arrived) - begin >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(arrived, begin)
             if length > self.frame_max_bytes:
-                self.end()
+                self._give_up(f"a message of {length} bytes")
                 return
             end = begin + _LENGTH.size + length
             if len(arrived) < end:
                 break
             try:
                 self.heard(bytes(memoryview(arrived)[begin + _LENGTH.size : end]))
-            except (msgspec.MsgspecError, TickwiseError):
-                self.end()
+            except Exception as failure:  # noqa: BLE001  # of all that others may send, none may reach the event loop
+                self._give_up(f"{type(failure).__name__}: {failure}")
                 return
             begin = end
         del arrived[:begin]
+
+    def _give_up(self, why: str) -> None:
+        self._arrived.clear()
+        self.not_understood(why[:WHY_CHARACTERS])
+        self.end()
 
     def pause_writing(self) -> None:
         """See `asyncio`."""
@@ -138,11 +151,13 @@ class FrameProtocol(asyncio.Protocol):
 
     def end(self) -> None:
         """End the connection after what was sent."""
+        self.is_over = True
         if self.transport is not None:
             self._leave()
             self.transport.close()
 
     def abort(self) -> None:
         """End the connection at once."""
+        self.is_over = True
         if self.transport is not None:
             self.transport.abort()

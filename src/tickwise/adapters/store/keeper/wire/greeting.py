@@ -11,6 +11,8 @@ CALLS_MOST: Final = 256
 HELLO: Final = "hello"
 ALIVE: Final = "alive"
 """Asked by a client that waits: a keeper that works answers at once."""
+STANDBY: Final = "standby"
+"""Said by a keeper that waits for the shard: up to which position it has read the log."""
 ELSEWHERE: Final = "elsewhere"
 """The notice of a keeper that gives the shard back: what is under way is answered, and nothing new is taken."""
 

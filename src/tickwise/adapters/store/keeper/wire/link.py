@@ -22,11 +22,11 @@ from tickwise.adapters.store.keeper.wire.frames import (
     REQUEST,
     RESPONSE,
     FrameProtocol,
-    read_response,
+    Response,
 )
 from tickwise.adapters.store.keeper.wire.greeting import ALIVE, CALLS_MOST, ELSEWHERE, HELLO, Hello, Welcome
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, check_pinned, client_context
-from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable, Unauthenticated
+from tickwise.domain.errors import InDoubt, KeeperAway, Misconfigured, StoreUnavailable, Unauthenticated
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 
@@ -37,6 +37,7 @@ SILENT_LOOKS: Final = 4
 
 _refusals: Final = reader(Refusal | None)
 _welcome: Final = reader(Welcome)
+_response: Final = reader(Response)
 _result: Final = reader(tuple[msgspec.Raw, msgspec.Raw])
 _context: Final = client_context()
 
@@ -55,6 +56,8 @@ class KeeperLink(FrameProtocol):
         self._clock = clock
         self._tell = tell
         self._numbers = 0
+        self._why = ""
+        """The reason for the end, if it is known."""
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._room = asyncio.Semaphore(CALLS_MOST)
         self._silent_looks = 0
@@ -73,11 +76,9 @@ class KeeperLink(FrameProtocol):
                 transport, link = await loop.create_connection(
                     lambda: cls(endpoint, clock, tell), endpoint.host, endpoint.port, ssl=_context
                 )
-        except (OSError, TimeoutError) as failure:
+        except (OSError, TimeoutError, ValueError) as failure:  # a name that is none is a ValueError
             why = str(failure) or type(failure).__name__
-            raise StoreUnavailable(
-                f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}"
-            ) from None
+            raise KeeperAway(f"the keeper of shard {shard} at {endpoint.address} does not answer: {why}") from None
         try:
             check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -88,7 +89,7 @@ class KeeperLink(FrameProtocol):
             raise Misconfigured(f"the keeper at {endpoint.address} refuses this process: {refused.detail}") from None
         except (InDoubt, TimeoutError, msgspec.DecodeError):
             transport.abort()
-            raise StoreUnavailable(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None
+            raise KeeperAway(f"the keeper of shard {shard} at {endpoint.address} did not answer") from None
         except BaseException:
             transport.abort()
             raise
@@ -138,7 +139,7 @@ class KeeperLink(FrameProtocol):
 
     def heard(self, body: bytes) -> None:
         self._silent_looks = 0
-        response = read_response(body)
+        response: Response = _response(body)
         if response.kind == NOTICE:
             if response.number == ELSEWHERE:
                 self.leave()
@@ -167,14 +168,18 @@ class KeeperLink(FrameProtocol):
             return
         self._silent_looks += 1
         if self._silent_looks >= SILENT_LOOKS:
+            self._why = f": nothing came for {SILENT_LOOKS * LOOK_SECONDS:g} s"
             self.abort()
             return
         self.send(encoded((REQUEST, 0, ALIVE, None)))
         self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
+    def not_understood(self, why: str) -> None:
+        self._why = f": it sent what cannot be read ({why})"
+
     def lost(self) -> None:
         self.has_ended = True
-        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came")
+        failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came{self._why}")
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(failure)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import ssl
 import tempfile
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from tickwise.domain.errors import StoreUnavailable
 LIFE: Final = timedelta(days=3_650)
 """It is made anew at each start; its end is judged by nobody."""
 NAME: Final = "tickwise keeper"
+PORT_MAX: Final = "65535"
+FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+SHOWN_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,9 @@ class Endpoint:
         """Read what an owner has published. Raises `StoreUnavailable`: the next owner publishes another one."""
         address, _, fingerprint = text.partition("/")
         host, _, port = address.rpartition(":")
-        if not (host and port.isdecimal() and fingerprint):
-            raise StoreUnavailable(f"the owner of the shard has published no endpoint: {text!r}")
+        is_port = port.isascii() and port.isdecimal() and len(port) <= len(PORT_MAX) and int(port) <= int(PORT_MAX)
+        if not (host and is_port and FINGERPRINT.fullmatch(fingerprint)):
+            raise StoreUnavailable(f"the owner of the shard has published no endpoint: {text[:SHOWN_CHARACTERS]!r}")
         return cls(host.strip("[]"), int(port), fingerprint)
 
 

@@ -20,14 +20,18 @@ from tickwise.adapters.store.keeper.shards import SERVED_PARTS
 from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm, NotServedHere
 from tickwise.adapters.store.keeper.wire.link import KeeperLink
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
-from tickwise.domain.errors import Bug, InDoubt, StoreUnavailable
+from tickwise.domain.errors import Bug, InDoubt, KeeperAway, StoreUnavailable
+from tickwise.observability.tasks import end_tasks
+from tickwise.observability.waits import note_wait
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 from tickwise.ports.store.wrapping import Call
 
 PATIENCE_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.05
-PAUSE_MAX_SECONDS: Final = 0.5
+PAUSE_MAX_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 0.25
+"""Between two looks whether the owner to which a connection is made still is the owner."""
 
 FindOwner = Callable[[], Awaitable[str]]
 """The endpoint of the owner as it is published; empty: nobody owns the shard."""
@@ -122,18 +126,29 @@ class RemoteStore:
                     raise
                 if self.clock.monotonic() > end:
                     raise StoreUnavailable(failure.detail) from failure  # it changed nothing, so nothing is in doubt
+                note_wait(failure)
             except StoreUnavailable as failure:
                 if isinstance(failure, NotServedHere) and self._link is not None:
                     self._link.leave()
                 # Not carried out: the shard is elsewhere, or on its way there.
                 if self.clock.monotonic() > end:
                     raise
+                note_wait(failure)
+            except asyncio.CancelledError:
+                note_wait(self._unanswered(), is_guess=True)
+                raise
             except msgspec.DecodeError as failure:
                 raise Bug(
                     f"the answer to {form.name} cannot be read: {failure}; is the keeper of another release?"
                 ) from None
             await self.clock.sleep(pause * (0.5 + self.clock.chance()))
             pause = min(2 * pause, PAUSE_MAX_SECONDS)
+
+    def _unanswered(self) -> StoreUnavailable:
+        """The reason for a call that nobody has answered or refused."""
+        if self._link is not None and self._link.is_open:
+            return KeeperAway(f"the keeper of shard {self.shard} at {self.served_at} has not answered yet")
+        return StoreUnavailable(f"the owner of shard {self.shard} has not been found yet")
 
     async def _connected(self) -> KeeperLink:
         """A link to the owner. Raises `StoreUnavailable`."""
@@ -148,11 +163,9 @@ class RemoteStore:
                 raise StoreUnavailable("the store is closed")
             published = await self._find()
             if not published:
-                raise StoreUnavailable(f"no keeper owns shard {self.shard}: start `tickwise keeper`")
+                raise KeeperAway(f"no keeper owns shard {self.shard}: start `tickwise keeper`")
             endpoint = Endpoint.read(published)
-            self._link = link = await KeeperLink.connect(
-                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each)
-            )
+            self._link = link = await self._connect(endpoint, published)
             upkeep: RemoteUpkeep = self.upkeep
             if upkeep.cluster_id not in ("", link.welcome.cluster_id):
                 link.abort()
@@ -160,3 +173,19 @@ class RemoteStore:
             upkeep.cluster_id = link.welcome.cluster_id
             logger.info("keeper_found", shard=self.shard, endpoint=endpoint.address, release=link.welcome.release)
             return link
+
+    async def _connect(self, endpoint: Endpoint, published: str) -> KeeperLink:
+        """Connect to the owner as long as it is the owner: the machine of one that is frozen takes the connection, and
+        nobody says a word there."""
+        connecting = asyncio.create_task(
+            KeeperLink.connect(
+                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each)
+            )
+        )
+        try:
+            while not (await asyncio.wait({connecting}, timeout=LOOK_SECONDS))[0]:
+                if await self._find() != published:
+                    raise StoreUnavailable(f"shard {self.shard} is not at {endpoint.address} any more")
+            return connecting.result()
+        finally:
+            await end_tasks([connecting])

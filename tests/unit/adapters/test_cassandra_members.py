@@ -1,0 +1,109 @@
+"""The nodes that count when a keyspace is made: those that have joined; those that are on their way are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tickwise.adapters.store.cassandra import members
+from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.adapters.store.cassandra.members import JOIN_SECONDS, SeenNodes, node_count, seen_nodes
+from tickwise.domain.errors import Misconfigured
+
+ONE = ("dc1", "NORMAL,-9223372036854775807")
+Rows = Sequence[tuple[str | None, str | None]]
+
+
+class SleptClock:
+    """One whose time passes in pauses alone: connections may take as long as a busy machine needs."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self._seconds
+
+    async def sleep(self, seconds: float) -> None:
+        """At once."""
+        self._seconds += seconds
+
+
+class GossipLink:
+    """A link to a node that hears of the others bit by bit."""
+
+    datacenter = "dc1"
+
+    def __init__(self, *looks: Rows, hosts: Sequence[tuple[str, int]] = (), known: int = 1) -> None:
+        self.clock = SleptClock()
+        self.address = SimpleNamespace(hosts=hosts)
+        self.looks = 0
+        self._looks, self._known = looks, known
+
+    def hosts(self) -> list[Any]:
+        """As the driver knows them."""
+        return [None] * self._known
+
+    async def run(self, _text: str) -> Rows:
+        """The next look; the last one again and again."""
+        self.looks += 1
+        if not self._looks:
+            raise Misconfigured("no permission on system_views")
+        return self._looks[min(self.looks, len(self._looks)) - 1]
+
+    async def counted(self) -> int:
+        """The number of nodes, once it is told."""
+        return await node_count(cast(CassandraLink, self))
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"),
+    [
+        ([ONE, ONE, ONE], SeenNodes(3, 0)),
+        ([ONE, ("dc1", "BOOT,7"), ("dc1", None), (None, None)], SeenNodes(1, 3)),
+        ([ONE, ("dc1", "shutdown,true"), ("dc1", "LEFT,7,9"), ("dc1", "LEAVING,7")], SeenNodes(2, 0)),
+        ([ONE, ("dc2", "NORMAL,7"), ("dc2", "BOOT,7")], SeenNodes(1, 0)),
+    ],
+)
+def test_nodes_are_told_apart_by_their_state(rows: Rows, seen: SeenNodes) -> None:
+    """One that was stopped comes back, one that left does not, and those of another data centre have no part."""
+    assert seen == seen_nodes(rows, "dc1")
+
+
+async def test_nodes_that_join_are_waited_for() -> None:
+    """Until all of them have."""
+    link = GossipLink([ONE], [ONE, ("dc1", None)], [ONE, ("dc1", "BOOT,7")], [ONE, ONE])
+    link.looks = 1
+    assert (2, 4) == (await link.counted(), link.looks)
+
+
+async def test_one_that_never_joins_is_not_waited_for_without_end() -> None:
+    """What has joined counts."""
+    link = GossipLink([ONE, ONE, ("dc1", "BOOT,7")])
+    assert 2 == await link.counted()
+    assert link.looks > JOIN_SECONDS
+
+
+async def test_hosts_of_the_address_that_serve_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first node of several that start together has heard of none: each machine counts once, and one that does not
+    answer not at all."""
+    monkeypatch.setattr(members, "REACH_SECONDS", 60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        servers = [
+            await stack.enter_async_context(await asyncio.start_server(lambda _r, w: w.close(), f"127.0.0.{n}", 0))
+            for n in (1, 2)
+        ]
+        first, second = (each.sockets[0].getsockname() for each in servers)
+        hosts = [first, second, ("localhost", first[1]), ("127.0.0.1", 1)]
+        link = GossipLink([ONE], [ONE], [ONE, ONE], hosts=hosts)
+        assert (2, 3) == (await link.counted(), link.looks)
+
+
+async def test_a_user_who_may_not_look_goes_by_what_the_driver_knows() -> None:
+    """`system_views` needs a permission of its own."""
+    assert 3 == await GossipLink(known=3).counted()
