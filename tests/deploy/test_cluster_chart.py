@@ -19,11 +19,10 @@ import yaml
 from tests.deploy.checks import SERVICES, rendered
 from tests.deploy.cluster import Cluster
 from tests.deploy.files import CHART
-from tests.deploy.tools import from_go, said
+from tests.deploy.tools import BUILD_SECONDS, from_go, said
 from tests.services.kubelet import Kubelet
 from tests.services.kubernetes import CONTROLLERS, Kubernetes, kubeconfig
 from tests.services.kubernetes_programs import folder
-from tests.services.server import INSTALL_SECONDS
 from tests.support.alarm import more_time
 from tests.support.clusters import ClusterSite, busy
 from tests.support.waiting import eventually
@@ -157,7 +156,7 @@ class Release:
 
 @pytest_asyncio.fixture
 async def release(tmp_path: Path) -> AsyncIterator[Release]:
-    with more_time(INSTALL_SECONDS):
+    with more_time(BUILD_SECONDS):
         await asyncio.to_thread(from_go, "helm")
     controllers = f"{CONTROLLERS},deployment-controller,replicaset-controller,disruption-controller"
     async with Kubernetes(controllers=controllers) as server:

