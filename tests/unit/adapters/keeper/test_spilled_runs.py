@@ -66,6 +66,50 @@ def answers(runs: EndedRuns, known: list[UUID], chance: random.Random) -> dict[s
     }
 
 
+def test_runs_with_long_results_are_bounded_by_bytes(folder: Path) -> None:
+    """The oldest are in the file before they are too many by number; all are found, and what goes gives its room."""
+    chance = random.Random(3)
+    runs = SpilledRuns(folder, 1_000, near_bytes=1_000_000)
+    known = {}
+    for number in range(60):
+        ended = ended_run(number, chance)
+        ended = ended._replace(row=ended.row._replace(result="7" * 100_000))
+        known[ended.row.run_id] = runs[ended.row.run_id] = ended
+        in_memory = list(known)[-runs.in_memory :]
+        assert sum(len(known[each].row.result or "") for each in in_memory) <= 1_000_000
+    assert 4 <= runs.in_memory <= 9
+    assert known == dict(runs.items())
+    assert known[min(known)] == runs[min(known)], "the oldest one is in the file"
+    runs.drop(list(known)[-runs.in_memory :])
+    for number in range(100, 600):
+        ended = ended_run(number, chance)
+        runs[ended.row.run_id] = ended
+    assert 500 == runs.in_memory, "bytes of runs that went are counted"
+    runs.close()
+
+
+def test_long_results_stay_in_memory_while_the_disk_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is found; once there is room, some calls move them."""
+
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    chance = random.Random(4)
+    runs = SpilledRuns(folder, 1_000, near_bytes=1_000_000)
+    opened, known = spilled.open_spill, {}
+    monkeypatch.setattr(spilled, "open_spill", full)
+    for number in range(60):
+        if number == 40:
+            assert 40 == runs.in_memory
+            monkeypatch.setattr(spilled, "open_spill", opened)
+        ended = ended_run(number, chance)
+        ended = ended._replace(row=ended.row._replace(result="7" * 100_000))
+        known[ended.row.run_id] = runs[ended.row.run_id] = ended
+    assert runs.in_memory <= 9
+    assert known == dict(runs.items())
+    runs.close()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_all_answers_are_those_of_runs_in_memory(ended: SpilledRuns, seed: int) -> None:
     """While runs come, come once more and go, in memory and in the file, at random."""

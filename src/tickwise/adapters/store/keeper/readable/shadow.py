@@ -14,7 +14,8 @@ same rows, also if they began at different checkpoints.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any, Final
 from uuid import UUID
 
@@ -74,7 +75,7 @@ class KnownJob:
 
     def __init__(self, job_id: UUID, namespace: str) -> None:
         self.job_id = job_id
-        self.namespace = namespace
+        self.namespace = intern(namespace)
         self.due: int | None = None
         self.hours: dict[int, int] = {}
         """The number of its runs in the state, by hour."""
@@ -132,56 +133,44 @@ class Shadow:
 
     def take_rows(self, path: str, rows: Mapping[Any, Any], position: int) -> None:
         """Rows of a table of a checkpoint."""
-        self._take_at_once({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
+        self.take({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
 
     def take_entry(self, reader: Reader, entry: Entry, position: int) -> None:
         """The effects of one commit."""
-        window, changes = ChangeWindow(), dict[str, dict[Any, Change]]()
+        window = ChangeWindow()
         window.add(reader, entry, position, 0.0)
-        for _ in window.take(0.0, changes):
-            pass
-        self._take_at_once(changes, position)
+        for portion in window.take(0.0):
+            self.take(portion, position)
 
-    def _take_at_once(self, tables: Changes, position: int) -> None:
-        for _ in self.take(tables, position):
-            pass
-
-    def take(self, tables: Changes, position: int) -> Iterator[None]:
-        """Take the outcome for each key, step by step. What comes is taken before what goes: so a run that ends stays
-        in its bucket, and its job is known."""
+    def take(self, tables: Changes, position: int) -> None:
+        """Take the outcome for each key. What comes is taken before what goes: so a run that ends stays in its bucket,
+        and its job is known."""
         none: Mapping[Any, Change] = {}
         jobs, runs = tables.get(JOBS_PATH, none), tables.get(RUNS_PATH, none)
         ended, audit = tables.get(ENDED_PATH, none), tables.get(AUDIT_PATH, none)
         for job_id, change in jobs.items():
             if change[0] != GONE:
                 self._put_job(job_id, change, position)
-                yield
         for run_id, (how, value) in ended.items():
             if how != GONE:
                 self._put_ended(run_id, value, position)
-                yield
         for run_id, change in runs.items():
             if change[0] != GONE:
                 self._put_run(run_id, change, position)
-                yield
         for run_id, (how, _) in ended.items():
             if how == GONE:
                 self._retire(run_id, position)
-                yield
         for run_id, (how, _) in runs.items():
             if how == GONE:
                 self._forget(run_id, position)
-                yield
         for number, (how, row) in audit.items():
             if how == GONE:
                 self._retire_entry(number, position)
             else:
                 self._put_entry(row, position)
-            yield
         for job_id, (how, _) in jobs.items():
             if how == GONE:
                 self._drop_job(job_id, position)
-                yield
         self._drop_buckets(position)
 
     # ------------------------------------------------------------------------------------------- jobs
