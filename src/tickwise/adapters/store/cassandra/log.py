@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.cassandra.blocks import HistoryBlocks
 from tickwise.adapters.store.cassandra.checkpoints import Checkpoints
-from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.adapters.store.cassandra.link import ROWS_A_PAGE, CassandraLink
 from tickwise.adapters.store.cassandra.ownership import PATIENCE_SECONDS, OwnershipRow, ShardRow
 from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
@@ -40,6 +40,10 @@ DRIFT: Final = 0.02
 """The share of the lease that is given up for monotonic clocks of different pace; machines differ by some 1e-4."""
 LOOK_SECONDS: Final = 0.1
 """Between two looks at the row of another owner."""
+PAGE_BYTES: Final = 4 << 20
+"""About so much of a log is in one answer: a reader that is behind shares its process with the owner of the shard."""
+FIRST_ROWS: Final = 8
+"""Of the first page of a segment: nobody knows yet how large its entries are."""
 SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""
@@ -316,8 +320,12 @@ class CassandraLog:
         """Whole entries of one segment, from behind one position to another."""
         state: bytes | None = None
         rest: list[Any] = []
+        most = FIRST_ROWS
         while True:
-            rows, state = await self._link.page("entries_read", self.shard, _segment(end), after, end, after=state)
+            rows, state = await self._link.page(
+                "entries_read", self.shard, _segment(end), after, end, after=state, most=most
+            )
+            most = _rows_of_page([len(row[-1]) for row in rows])
             rest += rows
             # The last position of a page may go on in the next one.
             whole = rest if state is None else [row for row in rest if row[0] != rest[-1][0]]
@@ -421,6 +429,12 @@ async def endpoint_is_gone(endpoint: str) -> bool:
         return False
     writer.close()
     return False
+
+
+def _rows_of_page(sizes: Sequence[int]) -> int:
+    """The number of rows of the next page, by the sizes of those before."""
+    mean = sum(sizes) // max(1, len(sizes))
+    return max(1, min(ROWS_A_PAGE, PAGE_BYTES // max(1, mean)))
 
 
 def _segment(position: int) -> int:

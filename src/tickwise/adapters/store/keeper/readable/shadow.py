@@ -68,6 +68,10 @@ _ATTEMPT_FIELDS: Final = frozenset({"state", "attempt", "token", "executor", "di
 _ATTEMPT_NEEDS: Final = {"state": RunState.QUEUED, "attempt": 0, "token": 0, "executor": None, "attempts": ()}
 
 
+_NO_HOURS: Final[dict[int, int]] = {}
+"""Of all jobs that had no run yet: most of them, where timers are many. Nothing is put in."""
+
+
 class KnownJob:
     """The part of a job that names its rows."""
 
@@ -77,7 +81,7 @@ class KnownJob:
         self.job_id = job_id
         self.namespace = intern(namespace)
         self.due: int | None = None
-        self.hours: dict[int, int] = {}
+        self.hours: dict[int, int] = _NO_HOURS
         """The number of its runs in the state, by hour."""
 
     @property
@@ -357,6 +361,8 @@ class Shadow:
                 self.pending.put(JOBS, job.key, position, {"first_hour": hour})
             else:
                 self.pending.put(RUN_HOURS, (job.namespace, job.job_id, hour), position, {}, is_fresh=True)
+        if job.hours is _NO_HOURS:
+            job.hours = {}
         job.hours[hour] = known + 1
         self.buckets[job.bucket(hour)] += 1
 
