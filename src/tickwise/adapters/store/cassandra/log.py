@@ -432,9 +432,8 @@ async def endpoint_is_gone(endpoint: str) -> bool:
 
 
 def _rows_of_page(sizes: Sequence[int]) -> int:
-    """The number of rows of the next page, by the sizes of those before."""
-    mean = sum(sizes) // max(1, len(sizes))
-    return max(1, min(ROWS_A_PAGE, PAGE_BYTES // max(1, mean)))
+    """The number of rows of the next page, if they are as large as the largest one of the page before."""
+    return max(1, min(ROWS_A_PAGE, PAGE_BYTES // max(1, max(sizes, default=1))))
 
 
 def _segment(position: int) -> int:
