@@ -293,11 +293,12 @@ class ProjectedRows:
         """One more entry. What came with one of the last two is held back."""
         assert position == self.position + 1
         entry = self._reader.entry(body)
-        if self._window.is_apart(entry):
+        is_apart = self._window.is_apart(entry)
+        if is_apart:
             self._settle()
-            self._shadow.take_entry(self._reader, entry, position)
-        else:
-            self._window.add(self._reader, entry, position, position)
+        self._window.add(self._reader, entry, position, position)
+        if is_apart:
+            self._settle()
         self.position = position
         if position % self.EACH == 0:
             self.write(position - 2)

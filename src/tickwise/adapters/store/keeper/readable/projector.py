@@ -284,13 +284,13 @@ class TableProjector:
                     if shadow.pending is None and entry.position > done:
                         shadow.pending = PendingRows(horizon)
                     # An earlier owner may have written rows up to the horizon, in other steps than these.
-                    if entry.position <= horizon or self._window.is_apart(decoded):
+                    is_apart = entry.position <= horizon or self._window.is_apart(decoded)
+                    if is_apart:
                         await self._settle(shadow, everything=True)
-                        shadow.take_entry(reader, decoded, entry.position)
-                        await self._relieve(shadow)
-                    else:
-                        self._window.add(reader, decoded, entry.position, self._clock.monotonic())
+                    self._window.add(reader, decoded, entry.position, self._clock.monotonic())
                     self._read = entry.position
+                    if is_apart:
+                        await self._settle(shadow, everything=True)
                 self._work.set()
                 while self._window.size >= self._budget.window:
                     self._drained.clear()

@@ -19,7 +19,6 @@ from sys import intern
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.adapters.store.keeper.images import Entry, Reader
 from tickwise.adapters.store.keeper.readable.columns import (
     NOTHING_OF_LIVE_RUNS,
     Columns,
@@ -55,7 +54,6 @@ from tickwise.adapters.store.keeper.readable.window import (
     RUNS_PATH,
     Change,
     Changes,
-    ChangeWindow,
 )
 from tickwise.adapters.store.keeper.tables import TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE, WHOLE
@@ -138,13 +136,6 @@ class Shadow:
     def take_rows(self, path: str, rows: Mapping[Any, Any], position: int) -> None:
         """Rows of a table of a checkpoint."""
         self.take({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
-
-    def take_entry(self, reader: Reader, entry: Entry, position: int) -> None:
-        """The effects of one commit."""
-        window = ChangeWindow()
-        window.add(reader, entry, position, 0.0)
-        for portion in window.take(0.0):
-            self.take(portion, position)
 
     def take(self, tables: Changes, position: int) -> None:
         """Take the outcome for each key. What comes is taken before what goes: so a run that ends stays in its bucket,

@@ -106,6 +106,8 @@ class ChangeWindow:
 
     def add(self, reader: Reader, entry: Entry, position: int, now: float) -> None:
         """The effects of one more entry. They are copied: a part of an entry would keep all of it in memory."""
+        if not len(self):
+            self._readers = {}  # the entry may have another schema than those before it
         readers, tables = self._readers, self._tables
         for path, how, raw_key, raw in entry.changes:
             changes = tables.get(path)
@@ -143,8 +145,6 @@ class ChangeWindow:
             yield from self._take_coming(path, came_before)
         for path in (ENDED_PATH, RUNS_PATH, AUDIT_PATH, JOBS_PATH):
             yield from self._take_going(path)
-        if not len(self):
-            self._readers, self.size = {}, 0
 
     def _take_coming(self, path: str, came_before: float) -> Iterator[Changes]:
         """What of a table is there in the end, and with a run its job."""
