@@ -41,7 +41,7 @@ DRIFT: Final = 0.02
 LOOK_SECONDS: Final = 0.1
 """Between two looks at the row of another owner."""
 PAGE_BYTES: Final = 4 << 20
-"""About so much of a log is in one answer: a reader that is behind shares its process with the owner of the shard."""
+"""The part of a log in one answer, about: a reader that is behind shares its process with the owner of the shard."""
 FIRST_ROWS: Final = 8
 """Of the first page of a segment: nobody knows yet how large its entries are."""
 SEGMENT_POSITIONS: Final = 256

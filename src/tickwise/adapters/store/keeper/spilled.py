@@ -444,7 +444,7 @@ class SpilledRuns(EndedRuns):
 
 
 def memory_of(ended: EndedRun) -> int:
-    """About so many bytes of memory."""
+    """Its memory in bytes, about."""
     row, size = ended.row, RUN_BYTES
     for text in (row.result, row.error, row.definition, *(each.error for each in ended.attempts)):
         if text is not None:

@@ -19,7 +19,7 @@ LEAST_BYTES: Final = 8 << 20
 
 
 class BacklogBudget:
-    """So many bytes for all projectors that have joined."""
+    """The bytes that all projectors of a process share while they hold something."""
 
     def __init__(self, most: int = BACKLOG_BYTES) -> None:
         self._most = most

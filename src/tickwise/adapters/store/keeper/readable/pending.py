@@ -79,7 +79,7 @@ class PendingRows:
         self.count = 0
         """The number of rows that are not written."""
         self.size = 0
-        """About so many bytes of memory were needed for all that came, also for what went again."""
+        """The memory in bytes, about, of all that came, also of what went again."""
 
     def put(
         self, table: ReadableTable, key: RowKey, position: int, columns: Mapping[str, Any], *, is_fresh: bool = False

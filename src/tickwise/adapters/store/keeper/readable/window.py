@@ -58,7 +58,7 @@ class MergedChange:
 
     @property
     def size(self) -> int:
-        """About so many bytes of memory."""
+        """Its memory in bytes, about."""
         return KEY_BYTES + sum(map(len, self.raws)) + IMAGE_BYTES * len(self.raws)
 
     def more(self, how: int, raw: bytes) -> None:
@@ -89,7 +89,7 @@ class ChangeWindow:
         self.position = 0
         """Of the last entry that was added."""
         self.size = 0
-        """About so many bytes of memory."""
+        """Its memory in bytes, about."""
         self._tables: dict[str, dict[bytes, MergedChange]] = {path: {} for path in PROJECTED}
         """By the bytes of the keys: of one schema a key has one form, and bytes are compared much sooner than ids."""
         self._readers: dict[str, TableReader] = {}
