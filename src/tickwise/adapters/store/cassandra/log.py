@@ -43,7 +43,7 @@ LOOK_SECONDS: Final = 0.1
 PAGE_BYTES: Final = 4 << 20
 """The part of a log in one answer, about: a reader that is behind shares its process with the owner of the shard."""
 FIRST_ROWS: Final = 8
-"""Of the first page of a segment: nobody knows yet how large its entries are."""
+"""The rows of the first page of a segment: nobody knows yet how large its entries are."""
 SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""

@@ -15,7 +15,7 @@ BACKLOG_BYTES: Final = 64 << 20
 """Of 10,000 runs that are held back until they end, with their jobs, the window has some 11 MB. A keeper with 200,000
 timers has some 400 MB beside this."""
 LEAST_BYTES: Final = 8 << 20
-"""Of one shard, however many there are: a smaller one would make writes of few rows each."""
+"""The least of one shard, with any number of them: a smaller one would make writes of few rows each."""
 
 
 class BacklogBudget:

@@ -147,7 +147,7 @@ class ChangeWindow:
             yield from self._take_going(path)
 
     def _take_coming(self, path: str, came_before: float) -> Iterator[Changes]:
-        """What of a table is there in the end, and with a run its job."""
+        """Hand over the keys of a table that are there in the end, and with a run its job."""
         changes, portion = self._tables[path], dict[str, dict[Any, Change]]()
         for number, raw_key in enumerate([*changes], start=1):
             change = changes.get(raw_key)
@@ -164,7 +164,7 @@ class ChangeWindow:
             yield portion
 
     def _take_going(self, path: str) -> Iterator[Changes]:
-        """What of a table is not there any more."""
+        """Hand over the keys of a table that are gone."""
         changes = self._tables[path]
         gone = [raw_key for raw_key, change in changes.items() if change.how == GONE]
         for begin in range(0, len(gone), PORTION_KEYS):
