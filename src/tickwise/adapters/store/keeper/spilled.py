@@ -43,7 +43,7 @@ MOVED_AT_ONCE: Final = 200
 NEAR_BYTES: Final = 32 << 20
 """Of the runs in memory, with their texts: 10,000 usual ones have a third of it, and a result may have 1 MiB."""
 MOVED_BYTES: Final = 1 << 20
-"""So much at least is moved where there are too many bytes: a few ms."""
+"""The least that is moved where there are too many bytes: a few ms."""
 RUN_BYTES: Final = 1_000
 """The memory of a run beside its texts."""
 READ_AT_ONCE: Final = 200
