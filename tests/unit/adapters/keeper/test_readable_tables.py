@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.support.readable import ModelTables, rows_of, wrong_rows
 from tests.support.waiting import eventually
@@ -33,6 +34,7 @@ from tickwise.adapters.store.keeper.readable.tables import (
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.model import Lane
+from tickwise.ports.clock import Clock
 from tickwise.ports.store import JobAction, Retention
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
@@ -56,12 +58,22 @@ def tables() -> ModelTables:
     return ModelTables()
 
 
+class SteppedClock(SystemClock):
+    """One whose seconds pass when a test says so, but for a moment at each look: runs are held back for a moment."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1e-6
+        return self.seconds
+
+
 class Kept:
     """A store whose log is in a folder, with a projector into model tables."""
 
-    def __init__(self, folder: Path, tables: ModelTables) -> None:
+    def __init__(self, folder: Path, tables: ModelTables, clock: Clock = CLOCK) -> None:
         self.tables = tables
-        self.projector = TableProjector(tables, CLOCK, shard=0)
+        self.projector = TableProjector(tables, clock, shard=0)
         self.store = KeeperStore(FileLog(folder, sync=lambda _file: None), CLOCK, projection=self.projector)
 
     async def wrong(self) -> dict[str, Any]:
@@ -73,9 +85,9 @@ class Kept:
 
 
 @contextlib.asynccontextmanager
-async def keeping(folder: Path, tables: ModelTables) -> AsyncIterator[Kept]:
-    """A store that is open."""
-    kept = Kept(folder, tables)
+async def keeping(folder: Path, tables: ModelTables, clock: Clock = CLOCK) -> AsyncIterator[Kept]:
+    """A store that is open. `clock`: the projector's."""
+    kept = Kept(folder, tables, clock)
     await kept.store.open()
     try:
         yield kept
@@ -341,6 +353,36 @@ async def test_a_row_that_can_never_be_stored_holds_up_no_other(tmp_path: Path, 
         assert {"jobs", "hours"} == (await kept.wrong()).keys(), "the hour of its runs stands in its row"
         assert 1 == kept.projector.refused
         assert 40 == len(tables.rows(JOBS))
+
+
+async def test_rows_that_can_never_be_stored_are_a_line_now_and_then(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller can make as many as they like: a line has their number, and the key of one of them."""
+
+    async def write(rows: Any, drop: Any) -> None:
+        raise Bug("too large")
+
+    async def refused(seed: str) -> int:
+        """The number of rows of 40 new jobs."""
+        before = kept.projector.refused
+        await add_jobs(kept.store, 40, seed)
+        async with asyncio.timeout(30):
+            await kept.projector.reached(kept.store.position)
+        return kept.projector.refused - before
+
+    monkeypatch.setattr(module, "HELD_SECONDS", 0.0)
+    tables.write = write  # type: ignore[method-assign]  # the database of this test
+    clock = SteppedClock()
+    with structlog.testing.capture_logs() as logged:
+        async with keeping(tmp_path, tables, clock) as kept:
+            first = await refused("first")
+            clock.seconds += 10.0
+            await refused("second")
+    assert first >= 40
+    lines = [each for each in logged if each["event"] == "row_refused"]
+    assert [1, first] == [each["count"] for each in lines]
+    assert ["too large"] * 2 == [each["detail"] for each in lines]
 
 
 async def test_ended_runs_go_by_partitions(tmp_path: Path, tables: ModelTables) -> None:

@@ -18,6 +18,7 @@ from tests.support.keepers import CLOCK, KEY, SHARD, GatedServedStore, served
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.wire import forms
 from tickwise.adapters.store.keeper.wire import link as link_module
 from tickwise.adapters.store.keeper.wire import server as server_module
 from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, error_of, reader, refusal
@@ -28,7 +29,15 @@ from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import (
+    Bug,
+    Conflict,
+    InDoubt,
+    Misconfigured,
+    NamespaceMoved,
+    StoreUnavailable,
+    TickwiseError,
+)
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Added, Handover, Store
@@ -130,6 +139,31 @@ def test_an_error_arrives_as_it_was(kind: type[TickwiseError]) -> None:
         setattr(failure, name, value)
     there = error_of(reader(Refusal)(encoded(refusal(failure))))
     assert (kind, vars(failure), str(failure)) == (type(there), vars(there), str(there))
+
+
+@pytest.mark.parametrize("near", [StoreUnavailable, NamespaceMoved, InDoubt, Conflict])
+def test_an_error_of_a_later_release_arrives_as_the_nearest_that_is_known(
+    near: type[TickwiseError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keepers are upgraded before roles: an older role must see what to do, such as to ask again."""
+    between: type[TickwiseError] = type("BetweenError", (near,), {})
+    later: type[TickwiseError] = type("LaterError", (between,), {})
+    failure: TickwiseError = later.__new__(later)
+    Exception.__init__(failure, "why")
+    for name, value in {"detail": "why", "retry_after_seconds": 2.5, "novelty": [7]}.items():
+        setattr(failure, name, value)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(forms, "_ERRORS", {**forms._ERRORS, "BetweenError": between, "LaterError": later})
+        body = encoded(refusal(failure))
+        assert later is type(error_of(reader(Refusal)(body)))
+    there = error_of(reader(Refusal)(body))
+    assert (near, vars(failure), "why") == (type(there), vars(there), str(there))
+
+
+def test_an_error_of_no_known_class_is_an_error() -> None:
+    """Also where the other end names no class beside its own."""
+    there = error_of(reader(Refusal)(encoded(("LaterError", "why", {}))))
+    assert (TickwiseError, "why") == (type(there), there.detail)
 
 
 def test_who_lost_the_shard_tells_its_callers_that_they_are_in_doubt() -> None:

@@ -35,6 +35,7 @@ from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, Readab
 from tickwise.adapters.store.keeper.readable.tail import LogTail
 from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, PROJECTED, Change, ChangeWindow
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
+from tickwise.observability.event_pace import EventPace
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
@@ -83,6 +84,7 @@ class TableProjector:
 
     def __init__(self, tables: ReadableTables, clock: Clock, *, shard: int) -> None:
         self._tables, self._clock, self._shard = tables, clock, shard
+        self._pace = EventPace(clock)
         self._log: EffectLog | None = None
         self._tail: LogTail | None = None
         self._shadow: Shadow | None = None
@@ -386,8 +388,9 @@ class TableProjector:
                     await self._store((row,), None)
                 return
             self.refused += 1
-            key = [f"{row.table.name} {row.key}" for row in rows]
-            logger.error("row_refused", shard=self._shard, row=key, detail=failure.detail)
+            if count := self._pace.due("row"):
+                key = [f"{row.table.name} {row.key}" for row in rows]
+                logger.error("row_refused", shard=self._shard, row=key, detail=failure.detail, count=count)
 
     async def _patiently(self, ask: Callable[[], Awaitable[None]]) -> None:
         """Ask until the database answers."""
