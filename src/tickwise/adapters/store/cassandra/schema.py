@@ -84,8 +84,15 @@ async def upgrade(
         await _check(link, state)
         names = {"keyspace": address.keyspace, "datacenter": state.datacenter or link.datacenter}
         if not link.has_table("meta"):
-            copies = min(COPIES, await node_count(link))
+            nodes = await node_count(link, advise)
+            copies = min(COPIES, nodes.joined)
             await link.run(statement("keyspace_make").format(**names, copies=copies))
+            if nodes.missing:
+                wanted = min(COPIES, nodes.joined + nodes.missing)
+                advise(
+                    f"each row has {copies} of the {wanted} copies that are possible: {nodes.missing} of the hosts "
+                    "that the address names did not answer. Start them; then `tickwise doctor` says how to raise the copies"
+                )
         for done, table in enumerate(TABLES, start=1):
             table_id = uuid.uuid5(IDS, f"{address.keyspace}.{table}")
             await link.run(statement(f"table_{table}").format(**names, id=table_id))
