@@ -91,7 +91,7 @@ async def upgrade(
                 wanted = min(COPIES, nodes.joined + nodes.missing)
                 advise(
                     f"each row has {copies} of the {wanted} copies that are possible: {nodes.missing} of the hosts "
-                    "that the address names did not answer. Start them; then `tickwise doctor` says how to raise the copies"
+                    "that the address names did not answer. Start them; `tickwise doctor` then says how to raise them"
                 )
         for done, table in enumerate(TABLES, start=1):
             table_id = uuid.uuid5(IDS, f"{address.keyspace}.{table}")
