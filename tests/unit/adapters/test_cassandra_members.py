@@ -16,8 +16,8 @@ from tickwise.adapters.store.cassandra.members import JOIN_SECONDS, NodeCount, S
 from tickwise.domain.errors import Misconfigured
 
 NOWHERE = ("127.0.0.1", 1)
-ONE = ("dc1", "NORMAL,-9223372036854775807")
-Rows = Sequence[tuple[str | None, str | None]]
+ONE = ("dc1", "NORMAL,-9223372036854775807", "NORMAL,-9223372036854775807")
+Rows = Sequence[tuple[str | None, str | None, str | None]]
 
 
 class SleptClock:
@@ -67,9 +67,10 @@ class GossipLink:
     ("rows", "seen"),
     [
         ([ONE, ONE, ONE], SeenNodes(3, 0)),
-        ([ONE, ("dc1", "BOOT,7"), ("dc1", None), (None, None)], SeenNodes(1, 3)),
-        ([ONE, ("dc1", "shutdown,true"), ("dc1", "LEFT,7,9"), ("dc1", "LEAVING,7")], SeenNodes(2, 0)),
-        ([ONE, ("dc2", "NORMAL,7"), ("dc2", "BOOT,7")], SeenNodes(1, 0)),
+        ([ONE, ("dc1", "BOOT,7", None), ("dc1", None, None), (None, None, None)], SeenNodes(1, 3)),
+        ([ONE, ("dc1", "shutdown,true", None), ("dc1", "LEFT,7,9", None), ("dc1", "LEAVING,7", None)], SeenNodes(2, 0)),
+        ([("dc1", "NORMAL,7", None), ("dc1", None, "NORMAL,7"), ("dc1", None, "BOOT,7")], SeenNodes(2, 1)),
+        ([ONE, ("dc2", "NORMAL,7", None), ("dc2", "BOOT,7", None)], SeenNodes(1, 0)),
     ],
 )
 def test_nodes_are_told_apart_by_their_state(rows: Rows, seen: SeenNodes) -> None:
@@ -79,14 +80,14 @@ def test_nodes_are_told_apart_by_their_state(rows: Rows, seen: SeenNodes) -> Non
 
 async def test_nodes_that_join_are_waited_for() -> None:
     """Until all of them have."""
-    link = GossipLink([ONE], [ONE, ("dc1", None)], [ONE, ("dc1", "BOOT,7")], [ONE, ONE])
+    link = GossipLink([ONE], [ONE, ("dc1", None, None)], [ONE, ("dc1", "BOOT,7", None)], [ONE, ONE])
     link.looks = 1
     assert (NodeCount(2, 0), 4) == (await link.counted(), link.looks)
 
 
 async def test_one_that_never_joins_is_not_waited_for_without_end() -> None:
     """What has joined counts."""
-    link = GossipLink([ONE, ONE, ("dc1", "BOOT,7")])
+    link = GossipLink([ONE, ONE, ("dc1", "BOOT,7", None)])
     assert NodeCount(2, 0) == await link.counted()
     assert link.looks > JOIN_SECONDS
 

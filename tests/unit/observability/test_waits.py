@@ -84,8 +84,8 @@ async def test_a_guess_gives_way_to_a_failure_and_a_note_holds_no_frames() -> No
 
 
 async def test_both_ends_of_the_wait_may_come_in_one_turn_of_the_loop() -> None:
-    """Where a call that has failed is waited for no longer than a silent one, both are due at the same moment; on a busy
-    machine the loop carries them out one after the other."""
+    """Where a call that has failed is waited for no longer than a silent one, both are due at the same moment; a busy
+    machine carries them out one after the other."""
     complaints: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: complaints.append(context))

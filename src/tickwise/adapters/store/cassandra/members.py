@@ -38,9 +38,10 @@ class SeenNodes(NamedTuple):
     joining: int
 
 
-def seen_nodes(rows: Iterable[tuple[str | None, str | None]], datacenter: str) -> SeenNodes:
-    """Count the rows of gossip. A node that has not told its data centre or its state yet is on its way."""
-    states = [(state or "").partition(",")[0] for place, state in rows if place in (None, datacenter)]
+def seen_nodes(rows: Iterable[tuple[str | None, str | None, str | None]], datacenter: str) -> SeenNodes:
+    """Count the rows of gossip: the data centre, and the state in its present and its former form. A node that has not
+    told its data centre or its state yet is on its way."""
+    states = [(now or before or "").partition(",")[0] for place, now, before in rows if place in (None, datacenter)]
     joined = sum(state in JOINED for state in states)
     return SeenNodes(joined, sum(state not in JOINED | GONE for state in states))
 
