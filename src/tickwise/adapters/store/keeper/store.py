@@ -37,6 +37,7 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost, Tenure
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.search_turns import PACED, SearchTurn, SearchTurns, namespace_of
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
 from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
 from tickwise.adapters.store.keeper.spill_file import SpillLost
@@ -125,12 +126,14 @@ class KeeperStore(WrappedStore):
         gather_seconds: float = 0.0,
         make_ended: Callable[[], EndedRuns] = EndedRuns,
         read_ahead: Callable[[int], None] = lambda _position: None,
+        turns: SearchTurns | None = None,
     ) -> None:
         """`identity`: its place among several shards. `gather_seconds`: under load an entry begins at the earliest so
         long after the one before. An append costs a database much, and little for each of its bytes. `make_ended`: an
         empty container of ended runs; without it they are all in memory. `read_ahead` hears, while another process owns
-        the log, up to which position it is read."""
+        the log, up to which position it is read. `turns`: shared by all stores of a process."""
         self.log = log
+        self._turns = turns or SearchTurns(clock)
         self._identity, self._watch = identity, watch or ShardWatch()
         self._gather_seconds, self._make_ended, self._read_ahead = gather_seconds, make_ended, read_ahead
         self._projection = projection
@@ -348,23 +351,35 @@ class KeeperStore(WrappedStore):
     # ------------------------------------------------------------------------------------------- calls
 
     def around(self, name: str, call: Call) -> Call:  # noqa: ARG002  # the store behind it changes, so it is looked up
-        part, _, method = name.rpartition(".")
-
         async def durable(*given: Any, **named: Any) -> Any:
             self._check()
-            target = self._calls.get(name)
-            if target is None:
-                target = self._calls[name] = getattr(getattr(self.memory, part) if part else self.memory, method)
-            try:
-                # No method of a memory store awaits anything: all of it happens here, at once.
-                return await target(*given, **named)
-            except SpillLost as failure:
-                self._spill_lost(failure)
-                raise
-            finally:
-                await self._settled(name)
+            return await self._carry_out(name, None, given, named)
 
-        return durable
+        async def in_turn(*given: Any, **named: Any) -> Any:
+            self._check()
+            with await self._turns.turn(namespace_of(given)) as turn:
+                self._check()
+                return await self._carry_out(name, turn, given, named)
+
+        return in_turn if name in PACED else durable
+
+    async def _carry_out(
+        self, name: str, turn: SearchTurn | None, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        target = self._calls.get(name)
+        if target is None:
+            part, _, method = name.rpartition(".")
+            target = self._calls[name] = getattr(getattr(self.memory, part) if part else self.memory, method)
+        try:
+            # No method of a memory store awaits anything: all of it happens here, at once.
+            return await target(*given, **named)
+        except SpillLost as failure:
+            self._spill_lost(failure)
+            raise
+        finally:
+            if turn is not None:
+                turn.end()  # others need not wait until the log has what this one saw
+            await self._settled(name)
 
     def _check(self) -> None:
         if self._refusal is not None:
