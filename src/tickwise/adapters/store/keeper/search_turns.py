@@ -97,7 +97,8 @@ class SearchTurns:
         while self._waiting:
             namespace = next(iter(self._waiting))
             queue = self._waiting.pop(namespace)
-            while queue and (mine := queue.popleft()):
+            while queue:
+                mine = queue.popleft()
                 if not mine.done():
                     mine.set_result(None)
                     self._is_taken = True
