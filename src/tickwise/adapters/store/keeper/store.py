@@ -39,7 +39,7 @@ from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
 from tickwise.adapters.store.keeper.search_turns import PACED, SearchTurn, SearchTurns, namespace_of
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
-from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
+from tickwise.adapters.store.keeper.shards import ALONE, SERVED_PARTS, SHARD_MAP, ShardIdentity
 from tickwise.adapters.store.keeper.spill_file import SpillLost
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import VALUES
@@ -135,6 +135,8 @@ class KeeperStore(WrappedStore):
         self.log = log
         self._turns = turns or SearchTurns(clock)
         self._identity, self._watch = identity, watch or ShardWatch()
+        self._shard = ALONE if identity is None else identity.number
+        """For the log of a process that has several."""
         self._gather_seconds, self._make_ended, self._read_ahead = gather_seconds, make_ended, read_ahead
         self._projection = projection
         self.position = 0
@@ -297,6 +299,7 @@ class KeeperStore(WrappedStore):
         self._watch.opened(tenure.epoch, self._since - begun)
         logger.info(
             "log_opened",
+            shard=self._shard,
             entries=self.position,
             epoch=tenure.epoch,
             jobs=len(memory.state.jobs),
@@ -420,7 +423,7 @@ class KeeperStore(WrappedStore):
     def _throw_away(self, name: str, refused: Refused) -> None:
         """Undo a call whose effects no entry of the log can hold. The state is ahead of the log by that call alone: it
         is built once more from the log, without the call, which nobody is to repeat."""
-        logger.error("effects_refused", call=name, detail=refused.detail)
+        logger.error("effects_refused", shard=self._shard, call=name, detail=refused.detail)
         self._refusal = StoreUnavailable("the state is built again: the effects of a call could not be kept")
         self._undoing = True
         self._kick.set()
@@ -503,7 +506,7 @@ class KeeperStore(WrappedStore):
         self._refusal = _as_refusal(failure)
         if not isinstance(failure, OwnershipLost):
             self._watch.doubted()
-        logger.error("log_not_written", detail=failure.detail)
+        logger.error("log_not_written", shard=self._shard, detail=failure.detail)
         group.fail(InDoubt(failure.detail))
         self._fail_waiting(self._refusal)
         await self._build_again(failure)
@@ -532,7 +535,7 @@ class KeeperStore(WrappedStore):
 
     def _tell_lost(self, failure: TickwiseError, fault: BaseException | None = None) -> None:
         self._refusal = failure
-        logger.critical("log_lost", detail=failure.detail, exc_info=fault)
+        logger.critical("log_lost", shard=self._shard, detail=failure.detail, exc_info=fault)
         if self._lost is not None:
             self._lost(failure.detail)
 
@@ -565,7 +568,7 @@ class KeeperStore(WrappedStore):
                 # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.
                 pause = RENEW_SECONDS
                 self._trouble.take(failure)
-                logger.warning("lease_not_renewed", detail=failure.detail)
+                logger.warning("lease_not_renewed", shard=self._shard, detail=failure.detail)
 
     # ------------------------------------------------------------------------------------------- checkpoints
 
@@ -606,7 +609,7 @@ class KeeperStore(WrappedStore):
             detail, fault = failure.detail, None
         except Exception as other:  # noqa: BLE001  # a fault of this program must not stand in the way of the shard
             detail, fault = OWN_FAULT, other
-        logger.warning("checkpoint_not_kept", detail=detail, exc_info=fault)
+        logger.warning("checkpoint_not_kept", shard=self._shard, detail=detail, exc_info=fault)
         # The log still has all of it. The next one is tried after as much again.
         self._since, self._since_bytes = self._clock.monotonic(), 0
 
