@@ -11,10 +11,17 @@ import pytest
 
 from tests.support.keepers import GatedLog
 from tickwise.adapters.clock import SystemClock
-from tickwise.adapters.store.keeper.search_turns import WAITING_MOST, SearchTurns
+from tickwise.adapters.store.keeper.search_turns import (
+    TOGETHER_MOST,
+    WAIT_SECONDS,
+    WAITING_MOST,
+    SearchTurns,
+)
 from tickwise.adapters.store.keeper.store import KeeperStore
+from tickwise.adapters.store.keeper.wire.greeting import CALLS_MOST
 from tickwise.domain.errors import Busy
 from tickwise.ports.store import JobQuery
+from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
 
 
@@ -72,6 +79,39 @@ async def test_a_namespace_with_too_many_searches_is_told_to_wait(store: KeeperS
     assert {Busy} == {type(each) for each in refused}
     assert "default" in str(refused[0])
     assert [] == await search(store)
+
+
+async def test_many_namespaces_leave_room_on_a_link() -> None:
+    """Together they hold less than the calls that a link may carry, and one that asks once has its place."""
+    turns = SearchTurns(clock := VirtualClock())
+    held = await turns.turn("default")
+    waiting = [asyncio.create_task(turns.turn(f"team-{n}")) for n in range(8) for _ in range(WAITING_MOST)]
+    single = asyncio.create_task(turns.turn("one that asks once"))
+    await clock.settle()
+    refused = [each for each in waiting if each.done()]
+    assert {Busy} == {type(each.exception()) for each in refused}
+    assert TOGETHER_MOST <= len(waiting) - len(refused) < TOGETHER_MOST + 8 < CALLS_MOST
+    assert not single.done()
+    held.end()
+    for each in (*waiting, single):
+        each.cancel()
+
+
+async def test_a_search_that_waited_for_long_is_not_begun() -> None:
+    """Its caller has most likely gone, and those behind it come sooner."""
+    turns = SearchTurns(clock := VirtualClock())
+    first = await turns.turn("default")
+    late, other = (asyncio.create_task(turns.turn("default")) for _ in range(2))
+    await clock.settle()
+    await clock.advance(WAIT_SECONDS + 1.0)
+    first.end()
+    for each in (late, other):
+        with pytest.raises(Busy):
+            await each
+    next_one = asyncio.create_task(turns.turn("default"))
+    await clock.settle()
+    await clock.advance(WAIT_SECONDS + 2.0)  # a pause as long as the first one took
+    (await next_one).end()
 
 
 async def test_callers_that_go_away_leave_their_turns(store: KeeperStore) -> None:

@@ -37,8 +37,12 @@ PACED: Final = frozenset(
     }
 )
 """Calls that may look at very many rows, and that people ask for."""
-WAITING_MOST: Final = 32
-"""Searches of one namespace. A link carries a bounded number of calls at a time, and most of them must be others."""
+WAITING_MOST: Final = 64
+"""Searches of one namespace, …"""
+TOGETHER_MOST: Final = 160
+"""… and of all, but for one of each. A link carries 256 calls at a time, and others must have room among them."""
+WAIT_SECONDS: Final = 10.0
+"""A search that has waited for longer is not begun: its caller is told, or has gone."""
 SHORT_SECONDS: Final = 0.001
 """A search that takes less needs no pause behind it."""
 BUSY_SECONDS: Final = 2.0
@@ -56,9 +60,13 @@ class SearchTurns:
 
     async def turn(self, namespace: str) -> SearchTurn:
         """Wait for a turn, which is to be ended. Raises `Busy` if too many searches of the namespace wait."""
+        asked_at = self._clock.monotonic()
         if self._is_taken:
             await self._wait(namespace)
         self._is_taken = True
+        if self._clock.monotonic() - asked_at > WAIT_SECONDS:
+            self.pass_on()
+            raise _busy(namespace)
         try:
             pause = self._free_at - self._clock.monotonic()
             if pause > 0.0:
@@ -70,12 +78,8 @@ class SearchTurns:
 
     async def _wait(self, namespace: str) -> None:
         queue = self._waiting.setdefault(namespace, deque())
-        if len(queue) >= WAITING_MOST:
-            raise Busy(
-                f"{len(queue)} searches of the namespace {namespace or '(all)'} wait for their turn: send fewer at a "
-                "time, and this one a little later",
-                retry_after_seconds=BUSY_SECONDS,
-            )
+        if len(queue) >= WAITING_MOST or (queue and sum(map(len, self._waiting.values())) >= TOGETHER_MOST):
+            raise _busy(namespace)
         mine = asyncio.get_running_loop().create_future()
         queue.append(mine)
         try:
@@ -133,6 +137,14 @@ class SearchTurn:
         if seconds >= SHORT_SECONDS:
             turns.pause_for(seconds)
         turns.pass_on()
+
+
+def _busy(namespace: str) -> Busy:
+    return Busy(
+        f"too many searches of the namespace {namespace or '(all)'} wait for their turn: send fewer at a time, and "
+        "this one a little later",
+        retry_after_seconds=BUSY_SECONDS,
+    )
 
 
 def namespace_of(given: Sequence[Any]) -> str:
