@@ -361,7 +361,7 @@ def _ours(failure: Exception, *, conditional: bool) -> TickwiseError:
     if isinstance(failure, driver.RequestValidationException):
         return Misconfigured(f"Cassandra refuses: {said}")
     if isinstance(failure, driver.UnresolvableContactPoints):
-        return CassandraAway(f"no host of database_url can be resolved: {said}")
+        return CassandraAway("no host of database_url can be resolved: check the names of its hosts, and the DNS")
     if conditional and not isinstance(failure, driver.Unavailable):
         return InDoubt(f"Cassandra did not say whether it applied an update: {said}")
     known = (driver.DriverException, NoHostAvailable, ConnectionException, OSError, TimeoutError)

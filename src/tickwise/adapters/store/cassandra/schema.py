@@ -78,7 +78,9 @@ async def upgrade(
     try:
         state = await read_state(link)
         if state.version > VERSION:
-            raise Misconfigured(f"the keyspace has version {state.version}, and this program serves {VERSION}")
+            raise Misconfigured(
+                f"the keyspace has version {state.version}, and this program serves {VERSION}: install the newer Tickwise"
+            )
         if state.version:
             _check_count(address, state, shards)
         await _check(link, state)
@@ -149,8 +151,8 @@ async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[Cass
         state = await read_state(link)
         if state.version > VERSION:
             raise Misconfigured(
-                f"the keyspace {address.keyspace} has version {state.version}, and this program serves {VERSION}: use "
-                "the later program"
+                f"the keyspace {address.keyspace} has version {state.version}, and this program serves {VERSION}: "
+                "install the newer Tickwise"
             )
         if not state.fits:
             raise StoreUnavailable(
