@@ -79,7 +79,8 @@ async def upgrade(
         state = await read_state(link)
         if state.version > VERSION:
             raise Misconfigured(
-                f"the keyspace has version {state.version}, and this program serves {VERSION}: install the newer Tickwise"
+                f"the keyspace has version {state.version}, and this program serves {VERSION}: install the newer "
+                "Tickwise"
             )
         if state.version:
             _check_count(address, state, shards)
