@@ -28,7 +28,7 @@ from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import Bug, CassandraAway, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Added, Handover, Store
@@ -476,6 +476,25 @@ async def test_a_frozen_owner_is_left_when_the_shard_moves(
     finally:
         over.set()
         frozen.close()
+
+
+async def test_an_owner_that_lost_the_database_is_left_when_the_shard_moves(
+    keeper: GatedServedStore, tmp_path: Path
+) -> None:
+    """It refuses each call, and its connection stays: its own node may be away while those of the next owner answer."""
+    client = await keeper.client(patience_seconds=2.0)
+    job = Factory(await client.now(), seed="moves").job()
+    keeper.log.fails = CassandraAway("no node answers")
+    with pytest.raises(InDoubt):
+        await client.jobs.add([job])
+    with pytest.raises(CassandraAway):
+        await client.jobs.add([job])
+    async with served(tmp_path / "next", CLOCK) as following:
+        following.store.memory.state.cluster_id = keeper.store.upkeep.cluster_id
+        keeper.endpoint = following.endpoint
+        assert [Added.CREATED] == await client.jobs.add([job])
+        assert following.store.memory.state.jobs.get(job.job_id) is not None
+        await client.close()
 
 
 async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: GatedServedStore) -> None:
