@@ -31,12 +31,14 @@ from tickwise.domain import errors
 from tickwise.domain.errors import Bug, CassandraAway, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
-from tickwise.ports.store import Added, Handover, Store
+from tickwise.ports.store import Added, FireRequest, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
 from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
 from tickwise.testing.factories import Factory, outcome
 
 WRONG_KEY = "a guess"
+LARGE = '{"x":"' + "y" * 900_000 + '"}'
+"""A definition as large as the API takes."""
 
 
 @pytest.fixture
@@ -442,6 +444,33 @@ async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
     with pytest.raises(TickwiseError, match="64 MB"):
         await client.jobs.get("default", job.job_id)
     assert 0 < await client.now()
+
+
+async def test_a_claim_of_large_runs_gets_its_answer(keeper: GatedServedStore) -> None:
+    """Eighty runs of 900 kB each are more than a message holds: the executor gets some, and the others later. A claim
+    without its answer would be carried out again and again, and none of them would ever start."""
+    client = await keeper.client()
+    make, crowd = Factory(await client.now(), seed="large"), HandoverContract()
+    store = cast("Store", client)
+    for _ in range(4):
+        await client.jobs.add([make.job(make.now, definition=LARGE) for _ in range(20)])
+    executor = await crowd.register(store, lease_seconds=600.0)
+    found: list[UUID] = []
+    while rows := await crowd.claim(store, executor, limit=100):
+        found += [row.run_id for row in rows]
+    assert (80, 80) == (len(found), len(set(found)))
+
+
+async def test_timers_of_large_jobs_get_their_answer(keeper: GatedServedStore) -> None:
+    """Eighty recurring jobs of 900 kB each that are due at once: else no timer of the shard would fire any more."""
+    client = await keeper.client()
+    make = Factory(await client.now(), seed="large")
+    for _ in range(4):
+        await client.jobs.add([make.recurring(make.now, definition=LARGE) for _ in range(20)])
+    found: list[UUID] = []
+    while timers := (await client.timers.take(FireRequest(horizon_seconds=60.0, limit=500))).timers:
+        found += [timer.job_id for timer in timers]
+    assert (80, 80) == (len(found), len(set(found)))
 
 
 def test_the_key_of_the_keyspace_is_not_shown() -> None:
