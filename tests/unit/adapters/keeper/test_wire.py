@@ -432,6 +432,22 @@ async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: GatedS
     assert not told["others"]
 
 
+async def test_what_a_call_hands_over_is_told_also_if_its_caller_went_away(keeper: GatedServedStore) -> None:
+    """The call is carried out all the same, and an executor waits for what it handed over."""
+    client, crowd = await keeper.client(), HandoverContract()
+    store = cast("Store", client)
+    executor, [first, second] = await crowd.taken(store, Factory(await client.now(), seed="gone"))
+    told: list[Handover] = []
+    client.on_handover(told.append)
+    keeper.log.gate.clear()
+    ending = asyncio.create_task(crowd.finish(store, executor, outcome(first)))
+    await eventually(lambda: keeper.log.waiting)
+    await end_tasks([ending])
+    keeper.log.gate.set()
+    await eventually(lambda: bool(told), what="the handover is told", within_seconds=10.0)
+    assert [second.run_id] == [run.run_id for each in told for run in each.claimable]
+
+
 async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
     keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
