@@ -106,6 +106,7 @@ class ShardedStore:
 
     async def close(self) -> None:
         """See the port."""
+        await self.timers.close()
         await self.attempts.close()
         await self.fleet.close()
 
