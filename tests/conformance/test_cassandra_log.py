@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.support.cassandras import linked, next_shard
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.adapters.store.cassandra.log import CassandraLog
+from tickwise.adapters.store.cassandra.log import PAGE_BYTES, CassandraLog
 from tickwise.testing.contracts.effect_log import EffectLogContract, OpenLog, SharedLogContract
 
 pytestmark = pytest.mark.thorough
@@ -38,7 +39,29 @@ class Backend:
 
 
 class TestEffectLog(Backend, EffectLogContract):
-    pass
+    async def test_a_reader_that_is_behind_has_little_of_the_log_in_memory(
+        self, open_log: OpenLog, link: CassandraLink, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A page of large entries has few of them; small ones take few pages. All are there."""
+        log, page, pages = await open_log(), link.page, list[int]()
+        await log.acquire("reader", "")
+        bodies = [b"%d" % number * 100 for number in range(300)]
+        bodies += [b"%3d" % number * 140_000 for number in range(40)]
+        for body in bodies:
+            await log.append(body)
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            rows, after = await page(*given, **named)
+            pages.append(sum(len(row[-1]) for row in rows))
+            return rows, after
+
+        monkeypatch.setattr(link, "page", counted)
+        assert bodies == [entry.body async for entry in log.entries(0)]
+        # Small entries give no hint of the size of those behind them: one page may be larger.
+        *_, second, largest = sorted(pages)
+        assert second <= PAGE_BYTES
+        assert largest <= 64 * 420_000
+        assert len(pages) < 20
 
 
 class TestSharedLog(Backend, SharedLogContract):

@@ -136,7 +136,7 @@ def test_a_port_in_use_is_named(arguments: tuple[str, ...]) -> None:
         ran = run_command([arguments[0], *options], environment(TICKWISE_DATABASE_URL="memory://"))
     assert (MISCONFIGURED, "") == (ran.code, ran.out)
     assert re.search(rf"port {port} of 127\.0\.0\.1 cannot be opened: Address already in use", ran.err), ran.err
-    assert "Choose a free port" in ran.err
+    assert f"Choose a free port with {options[0]}, " in ran.err
     assert "Traceback" not in ran.err
 
 

@@ -56,9 +56,12 @@ async def test_a_newer_keyspace_is_not_touched(cassandra_server_url: str) -> Non
     await upgrade(address, CLOCK)
     async with linked(address) as link:
         await link.ask("meta_write", "version", str(VERSION + 1))
-    with pytest.raises(Misconfigured, match=f"has version {VERSION + 1}"):
+    with pytest.raises(Misconfigured, match=f"has version {VERSION + 1}.* install the newer Tickwise"):
         await upgrade(address, CLOCK)
     assert not (await status(address, CLOCK)).fits
+    url = f"{cassandra_server_url}/{address.keyspace}"
+    [schema] = [each async for each in cassandra_findings(url) if each.name == "schema"]
+    assert ("error", "install the newer Tickwise") == (schema.level, schema.advice)
 
 
 async def test_a_log_without_its_keyspace_names_the_cure(cassandra_server_url: str) -> None:
@@ -73,6 +76,8 @@ async def test_a_cluster_that_is_not_there_is_unavailable() -> None:
     address = read_address("cassandra://127.0.0.1:1/tickwise")
     with pytest.raises(StoreUnavailable):
         await status(address, CLOCK)
+    with pytest.raises(StoreUnavailable, match="check the names"):
+        await status(read_address("cassandra://nowhere.invalid/tickwise"), CLOCK)
     found = [each async for each in cassandra_findings("cassandra://127.0.0.1:1/tickwise")]
     assert ["error"] == [each.level for each in found]
 

@@ -27,9 +27,11 @@ from tickwise.adapters.store.cassandra import ownership
 from tickwise.adapters.store.cassandra.link import CassandraLink, Rows
 from tickwise.adapters.store.cassandra.log import CassandraLog, endpoint_is_gone
 from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.errors import InDoubt, Misconfigured, StoreUnavailable
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.contracts.effect_log import own, parts_of, read_all
+from tickwise.testing.factories import Factory
 
 pytestmark = pytest.mark.thorough
 LEASE_SECONDS = 0.5
@@ -186,6 +188,45 @@ async def test_after_an_open_doubt_nothing_is_appended_until_the_log_is_acquired
     assert {False} == set(applied), "an update of an earlier epoch was applied"
     assert 1 == await log.append(b"after it")
     assert [b"after it"] == bodies(await read_all(log))
+
+
+async def test_an_owner_in_doubt_whose_shard_was_taken_gives_it_up(
+    link: CassandraLink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It builds its state once more, and another owner has acquired the log meanwhile. Else it would wait for that
+    one's end, and its clients for it."""
+    monkeypatch.setattr(ownership, "PATIENCE_SECONDS", 0.2)
+    clock, shard, lost = VirtualClock(), next_shard(), list[str]()
+    meddled = Meddled(link, "shard_append", unsent, times=0)
+    store = KeeperStore(meddled_log(meddled, shard), clock, lost=lost.append)
+    await store.open()
+    meddled.left = 1_000
+    with pytest.raises(InDoubt):
+        await store.jobs.add([Factory(clock.now(), seed="doubt").job()])
+    async with rival(link, shard):
+        meddled.left = 0
+
+        async def is_told() -> bool:
+            await clock.advance(1.0)
+            return bool(lost)
+
+        await eventually(is_told, what="the owner gives the shard up", within_seconds=10.0)
+    await store.close()
+
+
+async def test_an_owner_that_acquires_again_in_vain_waits_for_no_lease_of_its_own(
+    link: CassandraLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a doubt its acquisition does not arrive either: the row still has the tenure of before."""
+    monkeypatch.setattr(ownership, "PATIENCE_SECONDS", 0.2)
+    meddled = Meddled(link, "shard_seize", unsent, times=0)
+    log = meddled_log(meddled, next_shard(), lease_seconds=300.0)
+    epoch = (await own(log)).epoch
+    meddled.left = 1_000
+    with pytest.raises(StoreUnavailable):
+        await own(log)
+    meddled.left = 0
+    assert epoch + 1 == (await own(log)).epoch
 
 
 async def test_an_append_that_is_cancelled_leaves_a_doubt(link: CassandraLink) -> None:

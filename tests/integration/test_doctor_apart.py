@@ -18,7 +18,7 @@ from tickwise.config import Settings
 from tickwise.ports.shared_state import Note
 from tickwise.ports.store import MarkedChannel
 from tickwise.roles.shared.membership import KIND, RoleFacts
-from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart
+from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart, signals_beside_cassandra
 
 
 async def found(settings: Settings, store: MemoryStore) -> dict[str, DoctorFinding]:
@@ -104,3 +104,13 @@ async def test_a_clock_of_another_machine_is_named(database_url: str) -> None:
         assert "far:7 -3.2 s" in (await clocks(database_url, store)).detail
     finally:
         await link.close()
+
+
+async def test_redis_is_looked_at_beside_cassandra(redis_url: str, nobody: int) -> None:
+    """No role but a keeper starts there without it, so a doctor that finds all well has seen it."""
+    assert "ok" == (await signals_beside_cassandra(Settings(signals_url=redis_url))).level
+    away = await signals_beside_cassandra(Settings(signals_url=f"redis://127.0.0.1:{nobody}/0"))
+    assert ("signals", "warning") == (away.name, away.level)
+    unset = await signals_beside_cassandra(Settings())
+    assert "warning" == unset.level
+    assert "TICKWISE_SIGNALS_URL" in unset.advice

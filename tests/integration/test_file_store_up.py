@@ -75,6 +75,24 @@ def test_a_backup_says_how_a_file_store_is_copied(folder: StoreFolder) -> None:
     assert "file-store.md" in ran.err
 
 
+def test_a_backup_says_it_of_one_that_was_stopped(tmp_path: Path) -> None:
+    """The folder alone tells that it has a file store."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "lock").touch()
+    ran = StoreFolder(tmp_path).tickwise("backup", str(tmp_path / "backup.tar"))
+    assert 6 == ran.code
+    assert "file-store.md" in ran.err
+
+
+def test_a_backup_of_a_keyspace_is_for_cassandra(tmp_path: Path) -> None:
+    """Its own snapshots are the backup."""
+    address = "cassandra://127.0.0.1:1/tickwise"
+    ran = StoreFolder(tmp_path).tickwise("backup", str(tmp_path / "b.tar"), TICKWISE_DATABASE_URL=address)
+    assert 6 == ran.code
+    assert "cassandra.md" in ran.err
+    assert "PostgreSQL" not in ran.err
+
+
 async def test_after_a_kill_the_next_start_goes_on(folder: StoreFolder) -> None:
     """Without being told of the file store again: the job and its run are there, and it runs again."""
     pid = json.loads((folder.path / "client.json").read_text())["pid"]
@@ -132,3 +150,38 @@ def test_a_store_elsewhere_needs_no_data_folder_before(tmp_path: Path) -> None:
         assert list((tmp_path / "elsewhere").glob("log-*.tw"))
     finally:
         apart.tickwise("down")
+
+
+def test_a_folder_with_a_log_is_not_opened_as_postgresql(folder: StoreFolder) -> None:
+    """Who names another store than the folder has is told: an empty one beside it would look like a loss."""
+    ran = folder.tickwise("up", "--store", "postgresql", "--background", "--port", "0")
+    assert 6 == ran.code
+    assert "has a file store" in ran.err
+    assert "--data-dir" in ran.err
+
+
+def test_a_folder_with_a_postgresql_gets_no_log_beside_it(tmp_path: Path) -> None:
+    """Each later `up` would go on with the log, and the jobs of the PostgreSQL would be gone from view."""
+    cluster = tmp_path / "postgres" / "data"
+    cluster.mkdir(parents=True)
+    (cluster / "PG_VERSION").write_text("18\n")
+    ran = StoreFolder(tmp_path).tickwise("up", "--store", "file", "--background", "--port", "0")
+    assert 6 == ran.code
+    assert "has a PostgreSQL" in ran.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_file_in_place_of_the_data_folder_is_no_bug(tmp_path: Path) -> None:
+    """It is said, with what to do."""
+    (tmp_path / "file").touch()
+    ran = StoreFolder(tmp_path / "file").tickwise("up", "--store", "file", "--port", "0")
+    assert 6 == ran.code, ran.err
+    assert "--data-dir" in ran.err
+    assert "bug" not in ran.err
+
+
+def test_shards_of_a_file_store_are_refused_with_the_reason(tmp_path: Path) -> None:
+    """It is no database that could not be reached."""
+    ran = StoreFolder(tmp_path).tickwise("shards", "list", "--database", f"file://{tmp_path}/store")
+    assert 6 == ran.code, ran.err
+    assert "a file store has no shards" in ran.err

@@ -28,7 +28,18 @@ from tickwise.adapters.runner.process import tree as process_tree
 from tickwise.adapters.runner.settings import RunnerSettings
 from tickwise.domain.errors import Misconfigured
 from tickwise.ports.runner import Assignment, TaskLimits, Verdict
+from tickwise.roles.executor.store_clock import StoreClock
 from tickwise.testing.contracts.runner import Listener, assignment, log_of
+
+
+class CountingClock(SystemClock):
+    """Counts the pauses that have begun."""
+
+    pauses = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses += 1
+        await super().sleep(seconds)
 
 
 class Shop:
@@ -40,16 +51,19 @@ class Shop:
         workers: int = 1,
         modules: tuple[str, ...] = ("tests.support.functions",),
         blobs: StoredBlobs | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.blobs: StoredBlobs = blobs or open_blobs("memory://")
+        self.clock = CountingClock()
+        self._now = now
         settings = RunnerSettings(
-            blobs=self.blobs, clock=SystemClock(), work_root=folder, kill_grace_seconds=0.1, result_limit_bytes=1 << 16
+            blobs=self.blobs, clock=self.clock, work_root=folder, kill_grace_seconds=0.1, result_limit_bytes=1 << 16
         )
         self.runner = FunctionRunner(settings, workers=workers, modules=modules)
         self.listener = Listener()
 
     async def open(self) -> Shop:
-        await self.runner.start(self.listener, time.time)
+        await self.runner.start(self.listener, self._now)
         return self
 
     def launch(self, name: str, payload: Any = None, **changes: Any) -> Assignment:
@@ -396,6 +410,26 @@ async def test_idle_workers_end_but_one(shop: Opener, tmp_path: Path, monkeypatc
     door.touch()
     await eventually(lambda: len(_workers()) == 1)
     assert (await opened.run("tests.echo", {})).verdict is Verdict.OK
+
+
+async def test_idle_workers_end_after_a_start_that_waited_for_the_store(
+    shop: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runners start before the executor joins: they cannot ask for the store's time until then."""
+    monkeypatch.setattr(function, "HOUSE_SECONDS", 0.05)
+    monkeypatch.setattr(function, "IDLE_SECONDS", 0.1)
+    store_clock = StoreClock(SystemClock())
+    opened = await shop(workers=3, now=store_clock.now)
+    looks = opened.clock.pauses + 3
+    await eventually(lambda: opened.clock.pauses >= looks, what="the runner looks at its workers again and again")
+    store_clock.saw(time.time())
+    door = tmp_path / "door"
+    given = [opened.launch("tests.hold", {"file": str(door)}) for _ in range(3)]
+    for one in given:
+        await opened.listener.until_begun(one)
+    assert len(_workers()) == 3
+    door.touch()
+    await eventually(lambda: len(_workers()) == 1)
 
 
 async def test_what_a_function_started_dies_with_its_worker(shop: Opener, tmp_path: Path) -> None:

@@ -131,6 +131,26 @@ class Cassandra(Server):
             part.rename(kept)
 
 
+def cluster_nodes(
+    count: int,
+    settings: Mapping[str, str] | None = None,
+    *,
+    shifted: Sequence[Mapping[str, str]] = (),
+    jvm: Sequence[str] = QUICK_JVM,
+) -> list[Cassandra]:
+    """So many nodes on 127.0.0.1, 127.0.0.2, …, none of which is started. As `cluster` takes them."""
+    hosts = [f"127.0.0.{number + 1}" for number in range(count)]
+    port, storage_port = free_port(), free_port()
+    step = (1 << 64) // count
+    return [
+        Cassandra(
+            port=port, host=host, storage_port=storage_port, seeds=hosts, token=-(1 << 63) + 1 + number * step,
+            settings=settings, shifted=shifted[number] if shifted else None, jvm=jvm,
+        )
+        for number, host in enumerate(hosts)
+    ]  # fmt: skip
+
+
 @contextlib.asynccontextmanager
 async def cluster(
     count: int,
@@ -141,16 +161,7 @@ async def cluster(
 ) -> AsyncIterator[list[Cassandra]]:
     """Start so many nodes on 127.0.0.1, 127.0.0.2, …, one after the other. `shifted`: of each node, as `Cassandra`
     takes it. `jvm`: the options of each."""
-    hosts = [f"127.0.0.{number + 1}" for number in range(count)]
-    port, storage_port = free_port(), free_port()
-    step = (1 << 64) // count
-    nodes = [
-        Cassandra(
-            port=port, host=host, storage_port=storage_port, seeds=hosts, token=-(1 << 63) + 1 + number * step,
-            settings=settings, shifted=shifted[number] if shifted else None, jvm=jvm,
-        )
-        for number, host in enumerate(hosts)
-    ]  # fmt: skip
+    nodes = cluster_nodes(count, settings, shifted=shifted, jvm=jvm)
     async with AsyncExitStack() as stack:
         for node in nodes:
             await stack.enter_async_context(node)

@@ -293,7 +293,8 @@ MEANINGS = {
     "gives that keeper nothing for 10 minutes. Look at its log.",
     "keepers_not_seen": "A keeper cannot read who is alive and who owns which shard: all stays as it is meanwhile.",
     "shard_not_opened": "A keeper cannot own its shard, or cannot read its log. It tries again each second.",
-    "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written.",
+    "row_refused": "Cassandra can never take this row of a readable table. It is left out, and all others are written. "
+    "`count` is the number since the last such line of the shard, of which there is one in 10 s at most.",
     "tables_behind_checkpoint": "Readable tables missed entries of the log that are in no segment any more, because "
     "they were not reachable. All rows are written again, and outdated ones may remain: rebuild the tables with "
     "`tickwise db rebuild-tables`.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from tickwise.adapters.store.keeper.blocks import names_in, pages_of_blocks
@@ -29,7 +28,7 @@ from tickwise.adapters.store.keeper.readable.tables import (
     RowWrite,
     TablesPlace,
 )
-from tickwise.adapters.store.keeper.readable.window import Change, ChangeWindow
+from tickwise.adapters.store.keeper.readable.window import ChangeWindow
 from tickwise.adapters.store.memory.rows import Report, attempt_row
 from tickwise.adapters.store.memory.state import State
 from tickwise.domain.errors import TickwiseError
@@ -294,19 +293,19 @@ class ProjectedRows:
         """One more entry. What came with one of the last two is held back."""
         assert position == self.position + 1
         entry = self._reader.entry(body)
-        if self._window.is_apart(entry):
+        is_apart = self._window.is_apart(entry)
+        if is_apart:
             self._settle()
-            self._shadow.take_entry(self._reader, entry, position)
-        else:
-            self._window.add(self._reader, entry, position, position)
+        self._window.add(self._reader, entry, position, position)
+        if is_apart:
+            self._settle()
         self.position = position
         if position % self.EACH == 0:
             self.write(position - 2)
 
     def _settle(self, came_before: float = math.inf) -> None:
-        changes: dict[str, dict[Any, Change]] = {}
-        for _ in chain(self._window.take(came_before, changes), self._shadow.take(changes, self._window.position)):
-            pass
+        for portion in self._window.take(came_before):
+            self._shadow.take(portion, self._window.position)
 
     def write(self, came_before: float = math.inf) -> None:
         """Write what is pending."""

@@ -29,7 +29,8 @@ class KeeperSettings:
     ended_runs_in_memory: int = _setting(
         10_000,
         "The number of ended runs, and of one-time jobs that are over, that a keeper, or `tickwise up --store file`, "
-        "has in memory: the newest ones, of about 1 kB each, and more with long results. The others are in files of "
+        "has in memory: the newest ones, of about 1 kB each. Of runs with long results there are fewer: 32 MiB of each "
+        "shard at most. The others are in files of "
         "the process that are read as they are asked for, about 600 bytes for a run and 400 for a job: in the folder "
         "of the store, or of a keeper in the folder `keeper` of `data_dir`.",
         least=0,

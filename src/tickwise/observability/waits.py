@@ -66,6 +66,8 @@ class _CutShort:
         self._timer = self._loop.call_later(after_seconds, self._look)
 
     def _look(self) -> None:
+        if self._limit.expired():
+            return  # both were due in one turn of the loop
         if self._note.failure is not None:
             self._limit.reschedule(self._loop.time())
         else:

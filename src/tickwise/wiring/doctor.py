@@ -26,7 +26,7 @@ from tickwise.observability.tasks import end_tasks
 from tickwise.wiring.cassandra.bounded_look import bounded_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.continuity import continuity_findings
-from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart
+from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart, signals_beside_cassandra
 from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.database_findings import Opened, address_findings, of_each, opened
@@ -272,6 +272,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
     if is_cassandra(database_url):
         for finding in await bounded_findings(database_url):
             yield finding
+        yield await signals_beside_cassandra(settings)
         return
     from tickwise.adapters.store.postgres import schema_status
 

@@ -45,7 +45,7 @@ async def findings_apart(settings: Settings, store: Any) -> AsyncIterator[Doctor
                     "set TICKWISE_REQUESTS_KEYS for APIs and recorders (openssl rand -hex 32)",
                 )
     if settings.signals_url is not None:
-        yield await _signals(settings.signals_url, store)
+        yield await _signals(settings.signals_url, store.upkeep.cluster_id)
     if settings.search_database_url is not None:
         for address in settings.search_database_url.split():
             yield await _replica(address)
@@ -105,7 +105,17 @@ async def _recorders(url: str, store: Any) -> DoctorFinding:
     return DoctorFinding("recorders", "ok", f"requests are applied up to {max(behind, 0.0):.0f} s ago")
 
 
-async def _signals(url: str, store: Any) -> DoctorFinding:
+async def signals_beside_cassandra(settings: Settings) -> DoctorFinding:
+    """The Redis that roles need on Cassandra: on PostgreSQL they can call each other through the database."""
+    if settings.signals_url is None:
+        return DoctorFinding(
+            "signals", "warning", "no Redis is named, and on Cassandra no role but a keeper starts without one",
+            "set TICKWISE_SIGNALS_URL=redis://host:port/0",
+        )  # fmt: skip
+    return await _signals(settings.signals_url, "doctor")
+
+
+async def _signals(url: str, cluster_id: str) -> DoctorFinding:
     if not url.startswith(("redis:", "rediss:")):
         return DoctorFinding("signals", "ok", "they go through another address of PostgreSQL")
     try:
@@ -116,7 +126,7 @@ async def _signals(url: str, store: Any) -> DoctorFinding:
             "signals", "error", "the client of Redis is not installed", "pip install 'tickwise[redis]'"
         )
     try:
-        link = RedisLink(url, store.upkeep.cluster_id, SystemClock())
+        link = RedisLink(url, cluster_id, SystemClock())
     except TickwiseError as wrong:
         return DoctorFinding("signals", "error", wrong.detail)
     try:

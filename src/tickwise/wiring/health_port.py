@@ -144,7 +144,7 @@ async def health_port(
     from tickwise.api.role_health import create_health_app
     from tickwise.wiring.serving import limits_of, serving
 
-    with listen(settings.host, settings.health_port) as sock:
+    with listen(settings.host, settings.health_port, option="--health-port") as sock:
         tls = tls_of(settings, certificates, "health")
         health.url = address_of(sock, tls=tls is not None)
         limits = replace(limits_of(settings), connections=HEALTH_CONNECTIONS)

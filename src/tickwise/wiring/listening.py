@@ -7,8 +7,8 @@ import socket
 from tickwise.domain.errors import Misconfigured
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bound before anything else starts, so that a port in use costs nothing."""
+def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
+    """Bound before anything else starts, so that a port in use costs nothing. `option`: the one that names the port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -18,7 +18,7 @@ def listen(host: str, port: int) -> socket.socket:
         sock.close()
         raise Misconfigured(
             f"port {port} of {host} cannot be opened: {failure.strerror}. Is another tickwise running? "
-            "Choose a free port with --port, or stop the process that uses it."
+            f"Choose a free port with {option}, or stop the process that uses it."
         ) from failure
     return sock
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 
 from tickwise.adapters.clock import SystemClock
+from tickwise.adapters.embedded import make_data_dir
 from tickwise.adapters.seclusion import seclude, without_core_dumps
 from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.config import Settings
@@ -290,6 +291,7 @@ async def _up(settings: Settings, stop: asyncio.Event) -> None:
         warn_of_clear_text(settings)
         health = await stack.enter_async_context(health_port(settings, startup_wait, certificates))
         url = await stack.enter_async_context(open_database(settings, startup_wait))
+        make_data_dir(settings.data_dir)
         make_key_of_up(settings)
         runtime = await stack.enter_async_context(open_runtime(settings, url, startup_wait, needs_broker=buffered))
         control = await stack.enter_async_context(start_control(runtime))

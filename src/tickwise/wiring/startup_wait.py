@@ -55,7 +55,7 @@ class StartupWait:
                 if self._most_seconds is not None and now - began >= self._most_seconds:
                     raise Misconfigured(
                         f"{away.detail}. It was tried for {self._most_seconds:.0f} s; check the address, and that it "
-                        "runs."
+                        "runs and has room on its disk."
                     ) from away
                 self.awaited = f"it waits for the {what}: {away.detail}"
                 if now - told_at >= TELL_SECONDS:

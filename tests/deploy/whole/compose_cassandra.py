@@ -34,7 +34,9 @@ from tests.deploy.whole.compose import (
     whole,
 )
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
 
+CLOCK: Final = SystemClock()
 FILES: Final = ("compose.yaml", "cassandra.yaml")
 SHARDS: Final = 4
 GIVEN: Final = {"STORE": "cassandra", "SHARDS": str(SHARDS)}
@@ -147,7 +149,9 @@ async def node_ends(stack: Stack) -> str:
         await asyncio.to_thread(stack.here, "docker", "start", node)
         # Its own start takes a minute or more on a busy machine, and is not what is judged.
         await eventually(partial(_is_healthy, stack, node), within_seconds=START_SECONDS, what="the node answers again")
+        healthy_at = CLOCK.monotonic()
         found = await even(stack, 2, "the keepers have their shards again")
+        owned_seconds = CLOCK.monotonic() - healthy_at
         await eventually(
             lambda: stack.ask(f"{GATEWAY}/healthz")["status"] == "ok", within_seconds=60, what="the API is well again"
         )
@@ -158,7 +162,8 @@ async def node_ends(stack: Stack) -> str:
     assert before != after, "the node has its former address"
     stack.here("docker", "rm", "--force", NOTHING)
     return (
-        f"the node: stopped and started ({before}, then {after}), {len(found)} shards served again; "
+        f"the node: stopped and started ({before}, then {after}), {len(found)} shards served again "
+        f"within {owned_seconds:.0f} s of its first answer; "
         f"{report['accepted']} jobs meanwhile, none lost or doubled, {len(report['failed'])} requests were told 503"
     )
 

@@ -41,6 +41,8 @@ def test_every_option_is_read(tmp_path: Path) -> None:
         ("cassandra://host/Tickwise", "the name of a keyspace"),
         ("cassandra://host/tick-wise", "the name of a keyspace"),
         ("cassandra://host/a/b", "the name of a keyspace"),
+        ("cassandra://host/system", "one of Cassandra's own"),
+        ("cassandra://host/system_auth", "one of Cassandra's own"),
         ("cassandra:///tickwise", "host 1 cannot be read"),
         ("cassandra://one,,two/tickwise", "host 2 cannot be read"),
         ("cassandra://host:70000/tickwise", "host 1 cannot be read"),

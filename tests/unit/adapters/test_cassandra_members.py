@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,11 +12,12 @@ import pytest
 
 from tickwise.adapters.store.cassandra import members
 from tickwise.adapters.store.cassandra.link import CassandraLink
-from tickwise.adapters.store.cassandra.members import JOIN_SECONDS, SeenNodes, node_count, seen_nodes
+from tickwise.adapters.store.cassandra.members import JOIN_SECONDS, NodeCount, SeenNodes, node_count, seen_nodes
 from tickwise.domain.errors import Misconfigured
 
-ONE = ("dc1", "NORMAL,-9223372036854775807")
-Rows = Sequence[tuple[str | None, str | None]]
+NOWHERE = ("127.0.0.1", 1)
+ONE = ("dc1", "NORMAL,-9223372036854775807", "NORMAL,-9223372036854775807")
+Rows = Sequence[tuple[str | None, str | None, str | None]]
 
 
 class SleptClock:
@@ -44,6 +45,7 @@ class GossipLink:
         self.address = SimpleNamespace(hosts=hosts)
         self.looks = 0
         self._looks, self._known = looks, known
+        self.said: list[str] = []
 
     def hosts(self) -> list[Any]:
         """As the driver knows them."""
@@ -56,18 +58,19 @@ class GossipLink:
             raise Misconfigured("no permission on system_views")
         return self._looks[min(self.looks, len(self._looks)) - 1]
 
-    async def counted(self) -> int:
+    async def counted(self) -> NodeCount:
         """The number of nodes, once it is told."""
-        return await node_count(cast(CassandraLink, self))
+        return await node_count(cast(CassandraLink, self), self.said.append)
 
 
 @pytest.mark.parametrize(
     ("rows", "seen"),
     [
         ([ONE, ONE, ONE], SeenNodes(3, 0)),
-        ([ONE, ("dc1", "BOOT,7"), ("dc1", None), (None, None)], SeenNodes(1, 3)),
-        ([ONE, ("dc1", "shutdown,true"), ("dc1", "LEFT,7,9"), ("dc1", "LEAVING,7")], SeenNodes(2, 0)),
-        ([ONE, ("dc2", "NORMAL,7"), ("dc2", "BOOT,7")], SeenNodes(1, 0)),
+        ([ONE, ("dc1", "BOOT,7", None), ("dc1", None, None), (None, None, None)], SeenNodes(1, 3)),
+        ([ONE, ("dc1", "shutdown,true", None), ("dc1", "LEFT,7,9", None), ("dc1", "LEAVING,7", None)], SeenNodes(2, 0)),
+        ([("dc1", "NORMAL,7", None), ("dc1", None, "NORMAL,7"), ("dc1", None, "BOOT,7")], SeenNodes(2, 1)),
+        ([ONE, ("dc2", "NORMAL,7", None), ("dc2", "BOOT,7", None)], SeenNodes(1, 0)),
     ],
 )
 def test_nodes_are_told_apart_by_their_state(rows: Rows, seen: SeenNodes) -> None:
@@ -77,33 +80,55 @@ def test_nodes_are_told_apart_by_their_state(rows: Rows, seen: SeenNodes) -> Non
 
 async def test_nodes_that_join_are_waited_for() -> None:
     """Until all of them have."""
-    link = GossipLink([ONE], [ONE, ("dc1", None)], [ONE, ("dc1", "BOOT,7")], [ONE, ONE])
+    link = GossipLink([ONE], [ONE, ("dc1", None, None)], [ONE, ("dc1", "BOOT,7", None)], [ONE, ONE])
     link.looks = 1
-    assert (2, 4) == (await link.counted(), link.looks)
+    assert (NodeCount(2, 0), 4) == (await link.counted(), link.looks)
 
 
 async def test_one_that_never_joins_is_not_waited_for_without_end() -> None:
     """What has joined counts."""
-    link = GossipLink([ONE, ONE, ("dc1", "BOOT,7")])
-    assert 2 == await link.counted()
+    link = GossipLink([ONE, ONE, ("dc1", "BOOT,7", None)])
+    assert NodeCount(2, 0) == await link.counted()
     assert link.looks > JOIN_SECONDS
 
 
-async def test_hosts_of_the_address_that_serve_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first node of several that start together has heard of none: each machine counts once, and one that does not
-    answer not at all."""
+async def test_hosts_of_the_address_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first node of several that start together has heard of none: each machine counts once, and what is waited for
+    is said."""
     monkeypatch.setattr(members, "REACH_SECONDS", 60.0)
+    async with serving(2) as (first, second):
+        link = GossipLink([ONE], [ONE], [ONE, ONE], hosts=[first, second, ("localhost", first[1])])
+        assert (NodeCount(2, 0), 3) == (await link.counted(), link.looks)
+    assert [
+        f"waiting up to {JOIN_SECONDS:.0f} s for nodes that join: 1 joined so far, 0 on their way, and of the hosts "
+        "that the address names 2 answer and 0 do not"
+    ] == link.said
+
+
+async def test_a_host_that_does_not_answer_may_be_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for as long as one that joins, where there would be more copies with it; then it is missing."""
+    monkeypatch.setattr(members, "REACH_SECONDS", 60.0)
+    async with serving(2) as hosts:
+        link = GossipLink([ONE, ONE], hosts=[*hosts, NOWHERE])
+        assert NodeCount(2, 1) == await link.counted()
+        assert link.looks > JOIN_SECONDS
+        link = GossipLink([ONE, ONE, ONE], hosts=[*hosts, NOWHERE, ("127.0.0.1", 2)])
+        assert (NodeCount(3, 0), 1) == (await link.counted(), link.looks), "more than three have as many copies"
+
+
+@contextlib.asynccontextmanager
+async def serving(count: int) -> AsyncIterator[list[tuple[str, int]]]:
+    """The addresses of so many servers."""
     async with contextlib.AsyncExitStack() as stack:
         servers = [
-            await stack.enter_async_context(await asyncio.start_server(lambda _r, w: w.close(), f"127.0.0.{n}", 0))
-            for n in (1, 2)
+            await stack.enter_async_context(
+                await asyncio.start_server(lambda _r, w: w.close(), f"127.0.0.{number + 1}", 0)
+            )
+            for number in range(count)
         ]
-        first, second = (each.sockets[0].getsockname() for each in servers)
-        hosts = [first, second, ("localhost", first[1]), ("127.0.0.1", 1)]
-        link = GossipLink([ONE], [ONE], [ONE, ONE], hosts=hosts)
-        assert (2, 3) == (await link.counted(), link.looks)
+        yield [each.sockets[0].getsockname() for each in servers]
 
 
 async def test_a_user_who_may_not_look_goes_by_what_the_driver_knows() -> None:
     """`system_views` needs a permission of its own."""
-    assert 3 == await GossipLink(known=3).counted()
+    assert NodeCount(3, 0) == await GossipLink(known=3).counted()

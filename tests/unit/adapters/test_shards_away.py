@@ -13,13 +13,14 @@ import pytest_asyncio
 
 from tests.support.waiting import eventually
 from tickwise.adapters.store.memory import MemoryStore
-from tickwise.adapters.store.sharded import ShardedStore, dispatch
+from tickwise.adapters.store.sharded import ShardedStore, dispatch, fleet
 from tickwise.adapters.store.sharded.fleet import AWAY_SECONDS
 from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.adapters.store.sharded.turns import IDLE_SECONDS
 from tickwise.domain.errors import Misconfigured, NamespaceMoved, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
 from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.missing import watch_missing
 from tickwise.ports.shards import ShardState
@@ -42,6 +43,8 @@ class Breakable(WrappedStore):
         self.asked: list[str] = []
         self.slow_seconds = 0.0
         """Of the real clock: each claim is answered so much later."""
+        self.stands = False
+        """No call is answered from now on."""
         super().__init__(store)
 
     def around(self, name: str, call: Call) -> Call:
@@ -49,6 +52,8 @@ class Breakable(WrappedStore):
             self.asked.append(name)
             if self.is_away:
                 raise StoreUnavailable("the database could not be reached: nothing was written")
+            if self.stands:
+                await asyncio.get_running_loop().create_future()
             gone = next((each for each in self.left if any(_names(each, one) for one in arguments)), None)
             if gone is not None:
                 raise NamespaceMoved(gone)
@@ -126,6 +131,36 @@ async def test_a_report_goes_to_the_database_of_its_token_alone(installation: In
         part.asked.clear()
     assert [] == await router.attempts.finish(number, [outcome(claimed)])
     assert [[], ["attempts.finish"], []] == [part.asked for part in installation.parts]
+
+
+@pytest.mark.parametrize("others_answer", [True, False])
+async def test_the_time_is_asked_of_all_shards_at_once_when_the_first_is_slow(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, *, others_answer: bool
+) -> None:
+    """A keyspace whose nodes are away has no answer of any shard: to wait for one after the other would take longer
+    than a caller waits."""
+    monkeypatch.setattr(fleet, "SLOW_SECONDS", 0.01)
+    router, parts = installation.router, installation.parts
+    for part in parts:
+        part.asked.clear()
+        part.stands = part is parts[0] or not others_answer
+    asking = asyncio.create_task(router.now())
+    try:
+        await eventually(lambda: [["now"]] * 3 == [part.asked for part in parts], what="all shards are asked")
+        if others_answer:
+            assert installation.clock.now() == await asking
+    finally:
+        await end_tasks([asking])
+
+
+async def test_the_time_is_unknown_when_no_shard_is_there(installation: Installation) -> None:
+    """The error is that of the first one."""
+    for part in installation.parts:
+        part.is_away = True
+    with pytest.raises(ShardUnavailable, match="shard 1"):
+        await installation.router.now()
+    installation.parts[2].is_away = False
+    assert installation.clock.now() == await installation.router.now()
 
 
 async def test_the_namespaces_of_a_database_that_is_away_wait_and_say_so(installation: Installation) -> None:

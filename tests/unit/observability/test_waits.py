@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -80,3 +81,20 @@ async def test_a_guess_gives_way_to_a_failure_and_a_note_holds_no_frames() -> No
         assert (CassandraAway, None) == (type(note.failure), note.failure.__traceback__)
     note_wait(KeeperAway("nobody asks"))
     assert "away" == note.failure.detail
+
+
+async def test_both_ends_of_the_wait_may_come_in_one_turn_of_the_loop() -> None:
+    """Where a call that has failed is waited for no longer than a silent one, both are due at the same moment; a busy
+    machine carries them out one after the other."""
+    complaints: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+
+    async def call() -> None:
+        note_wait(StoreUnavailable("Cassandra does not answer"))
+        loop.call_soon(time.sleep, 0.05)  # noqa: TID251  # a loop that is held up for longer than the wait
+        await loop.create_future()
+
+    with pytest.raises(StoreUnavailable, match="Cassandra does not answer"):
+        await answered(call, 0.01)
+    assert [] == complaints

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 
 import pytest
 
 from tickwise.adapters.clock import VirtualClock
-from tickwise.domain.errors import Unavailable
+from tickwise.domain.errors import StoreUnavailable, Unavailable
 from tickwise.roles.shared.costly import STALE_SECONDS, CostlyAnswers
 
 
@@ -103,3 +104,23 @@ async def test_keys_do_not_share_and_the_oldest_make_room() -> None:
     for number in range(300):
         await here.of(str(number))
     assert 303 == await here.of("a")
+
+
+async def test_a_failure_that_nobody_waits_for_any_more_is_no_fault_of_the_loop() -> None:
+    """A caller may go away before the store says that it is not there."""
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    answers, gate = CostlyAnswers[str, int](VirtualClock()), asyncio.Event()
+
+    async def ask() -> int:
+        await gate.wait()
+        raise StoreUnavailable("away")
+
+    caller = asyncio.create_task(answers.of("key", ask))
+    await VirtualClock().settle()
+    caller.cancel()
+    await asyncio.wait({caller})
+    gate.set()
+    await VirtualClock().settle()
+    gc.collect()
+    assert [] == told

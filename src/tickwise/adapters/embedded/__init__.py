@@ -22,11 +22,11 @@ lost password) is done in single-user mode, while nobody is connected.
 """
 
 from tickwise.adapters.embedded.binaries import Binaries, find_binaries
-from tickwise.adapters.embedded.cluster import cluster_folder, make_data_dir, recorded_programs
+from tickwise.adapters.embedded.cluster import cluster_folder, has_cluster, make_data_dir, recorded_programs
 from tickwise.adapters.embedded.dumps import dump, loading
 from tickwise.adapters.embedded.supervisor import EmbeddedPostgres
 
 __all__ = [
-    "Binaries", "EmbeddedPostgres", "cluster_folder", "dump", "find_binaries", "loading", "make_data_dir",
-    "recorded_programs",
+    "Binaries", "EmbeddedPostgres", "cluster_folder", "dump", "find_binaries", "has_cluster", "loading",
+    "make_data_dir", "recorded_programs",
 ]  # fmt: skip

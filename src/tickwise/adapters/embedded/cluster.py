@@ -275,6 +275,11 @@ def cluster_folder(data_dir: Path) -> Path:
     return Path(pointer.read_text().strip()) if pointer.exists() else data_dir / "postgres"
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Check whether a data directory has a cluster."""
+    return (cluster_folder(data_dir) / "data" / "PG_VERSION").exists()
+
+
 def recorded_programs(root: Path) -> Path | None:
     """The folder of the programs that served a cluster last; None: it was never served."""
     try:

@@ -60,13 +60,10 @@ def upgrade(
     from tickwise.wiring import processes
 
     settings = config.load(session.environ, {"database_url": database_url})
-    advice: list[str] = []
     with progress("steps", quiet=session.as_json) as tell:
         revision = processes.db_upgrade(
-            settings, executor_role, service_roles, tell, shards=shards, advise=advice.append
+            settings, executor_role, service_roles, tell, shards=shards, advise=session.note
         )
-    for each in advice:
-        session.note(each)
     if session.as_json:
         session.show_json({"revision": revision, "executor_role": executor_role, "service_roles": service_roles})
         return

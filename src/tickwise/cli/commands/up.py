@@ -121,12 +121,32 @@ def _file_store(session: Session, settings: Settings, store: str | None, *, is_g
     if store is not None and settings.database_url is not None:
         by = "--database" if is_given else "the setting database_url"
         raise click.UsageError(f"--store and {by} exclude each other.")
-    if store == "postgresql" or settings.database_url is not None:
+    if settings.database_url is not None:
         return None
-    if store is None and not file_store.is_used(settings.data_dir):
+    has_log = file_store.is_used(settings.data_dir)
+    _check_store(settings.data_dir, store, has_log=has_log)
+    if store == "postgresql" or (store is None and not has_log):
         return None
     session.note(f"The store is a log in {settings.data_dir / file_store.FOLDER}: {file_store.LIMITS}.")
     return file_store.address_in(settings.data_dir)
+
+
+def _check_store(data_dir: Path, store: str | None, *, has_log: bool) -> None:
+    """Refuse another store than the one that the data folder has: it would begin empty, and the jobs would seem lost.
+    Raises `CommandFailure`."""
+    from tickwise.wiring.storage import file_store
+
+    if store == "postgresql" and has_log:
+        has, beside = "a file store", "store"
+    elif store == "file" and not has_log and file_store.has_postgresql(data_dir):
+        has, beside = "a PostgreSQL of its own", "postgres"
+    else:
+        return
+    raise CommandFailure(
+        f"the data folder {data_dir} has {has} ({data_dir / beside}); --store {store} would begin without its jobs.",
+        Exit.MISCONFIGURED,
+        advice=f"Leave --store out to go on with {has}, or choose another folder: --data-dir.",
+    )
 
 
 def _up_in_background(

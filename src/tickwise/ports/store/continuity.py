@@ -78,7 +78,8 @@ class HeldRunStore(Protocol):
         ...
 
     async def take_again(self, executor: int, runs: Sequence[UUID]) -> Sequence[Claimed]:
-        """The claims of those of these runs that this executor holds, as first answered. Changes nothing."""
+        """The claims of those of these runs that this executor holds, as first answered; not all of them where their
+        definitions are large. Changes nothing."""
         ...
 
     async def differed(self, runs: int) -> None:

@@ -303,7 +303,8 @@ class TimerStore(Protocol):
         ...
 
     async def take(self, request: FireRequest) -> FireBatch:
-        """Take timers that need a decision and are due within the horizon, at most `limit`.
+        """Take timers that need a decision and are due within the horizon, at most `limit`, and fewer where their
+        definitions are large: the next batch has others.
 
         No other scheduler takes them until `commit` or `release` names the batch, or its client is gone,
         or `BATCH_SECONDS` have passed. A batch that ends without a commit changes nothing.
@@ -448,6 +449,7 @@ class AttemptStore(Protocol):
 
     async def claim(self, request: ClaimRequest) -> Sequence[Claimed]:
         """Take up to `limit` runs that are ready by `ahead_seconds` from now: QUEUED, or RETRYING after its backoff.
+        Fewer, but at least one, where their definitions are large: the next claim has others.
 
         Each goes to one executor only, with a new token, its attempt number one higher. Each claim is atomic for
         itself: the lost answer of a call leaves claims that `ExecutorStore.release_unknown` gives back. Higher priority

@@ -71,6 +71,8 @@ class CostlyAnswers(Generic[K, T]):
         task = self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._renew(key, ask), name="costly answer")
+            # All callers may have gone when it fails: that is no fault of ours.
+            task.add_done_callback(_seen)
         return task
 
     async def _renew(self, key: K, ask: Callable[[], Awaitable[T]]) -> T:
@@ -88,6 +90,11 @@ class CostlyAnswers(Generic[K, T]):
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return value
+
+
+def _seen(task: asyncio.Task[T]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def _noted(task: asyncio.Task[T]) -> None:

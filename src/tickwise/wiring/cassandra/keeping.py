@@ -25,6 +25,7 @@ from tickwise.adapters.store.cassandra.schema import KeyspaceState, opened_keysp
 from tickwise.adapters.store.cassandra.time import ClusterClock, ClusterTime
 from tickwise.adapters.store.keeper.balancer import ShardBalancer
 from tickwise.adapters.store.keeper.owner import ShardOwner
+from tickwise.adapters.store.keeper.readable.budget import BacklogBudget
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint, make_certificate
@@ -101,6 +102,7 @@ class _KeyspaceShards:
     registry: CassandraRegistry
     logs: dict[int, CassandraLog] = field(default_factory=dict)
     """The newest log of each shard that was opened here."""
+    backlog: BacklogBudget = field(default_factory=BacklogBudget)
 
     def owner(self, shard: int) -> ShardOwner:
         """Make the owner of one shard."""
@@ -125,9 +127,12 @@ class _KeyspaceShards:
                 partial(self.registry.owner, shard), key=self.state.keeper_key, shard=shard, clock=clock
             ),
             make_ended=lambda: SpilledRuns(settings.data_dir / "keeper", settings.ended_runs_in_memory),
-            projection=TableProjector(CassandraTables(self.link, shard), clock, shard=shard) if has_tables else None,
+            projection=self._projector(shard) if has_tables else None,
             identity=self.state.identity(shard),
         )
+
+    def _projector(self, shard: int) -> TableProjector:
+        return TableProjector(CassandraTables(self.link, shard), self.clock, shard=shard, budget=self.backlog)
 
     async def measure(self) -> float:
         """Measure the cluster's time for each open log; for how many seconds that is enough."""

@@ -130,9 +130,8 @@ async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
         yield DoctorFinding("schema", "ok", str(state.version))
     else:
         has = state.version or "none"
-        yield DoctorFinding(
-            "schema", "error", f"the keyspace has {has}, this program needs {schema.VERSION}", "tickwise db upgrade"
-        )
+        cure = "install the newer Tickwise" if state.version > schema.VERSION else "tickwise db upgrade"
+        yield DoctorFinding("schema", "error", f"the keyspace has {has}, this program needs {schema.VERSION}", cure)
     for each in found:
         yield DoctorFinding(*each)
     if state.fits:

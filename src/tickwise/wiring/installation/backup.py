@@ -23,10 +23,12 @@ from tickwise import __version__
 from tickwise.adapters.blobs import folder_of
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.embedded import EmbeddedPostgres, cluster_folder, dump, find_binaries, recorded_programs
+from tickwise.adapters.store.cassandra.address import is_cassandra
 from tickwise.adapters.store.postgres import schema_status
 from tickwise.domain.errors import Misconfigured
 from tickwise.wiring.installation.apart import StopFlag, apart
 from tickwise.wiring.installation.archive import ArchiveHead, ArchiveWriter
+from tickwise.wiring.storage.file_store import is_used
 
 FILES: Final = ("local.key", "first.key", "token.key", "secrets.key")
 """Keys that an `up` keeps in its data folder."""
@@ -63,10 +65,16 @@ class BackupReport:
 def back_up(source: BackupSource, file: Path) -> BackupReport:
     """Write a backup to `file`, which must not be there. Raises `Misconfigured`."""
     configured = next((value for name, value, _ in source.settings if name == "database_url"), "")
-    if (source.database_url or configured).startswith("file:"):
+    address = source.database_url or ("" if configured == UNSET else configured)
+    if address.startswith("file:") or (not address and is_used(source.data_dir)):
         raise Misconfigured(
             f"The Tickwise of {source.data_dir} has a file store: stop it and copy its data folder, or take a snapshot "
             "of the file system (docs/how-to/file-store.md)."
+        )
+    if is_cassandra(address):
+        raise Misconfigured(
+            f"The Tickwise of {source.data_dir} uses a Cassandra: back its keyspace up by the snapshots of Cassandra, "
+            "and the folder of blobs beside it (docs/how-to/cassandra.md)."
         )
     if source_of(source.settings, "database_url") != "default":
         raise Misconfigured(

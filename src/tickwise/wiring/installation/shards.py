@@ -36,6 +36,7 @@ from tickwise.domain.errors import Conflict, Misconfigured, NotFound
 from tickwise.ports.audit import AuditStore
 from tickwise.ports.shards import NamespacePlace, Placement, Shard, ShardState
 from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.storage.file_store import is_in_process
 
 FIRST = 1
 
@@ -90,6 +91,8 @@ async def open_databases(urls: Sequence[str]) -> AsyncIterator[NamedDatabases]:
     """Open the databases at these addresses. Raises `Misconfigured` if two lead to the same one."""
     if not urls:
         raise Misconfigured("no database is named: set TICKWISE_DATABASE_URL")
+    if any(is_in_process(url) for url in urls):
+        raise Misconfigured("a file store has no shards: it is one process (docs/how-to/file-store.md)")
     async with AsyncExitStack() as stack:
         stores: list[PostgresStore] = []
         for url in urls:

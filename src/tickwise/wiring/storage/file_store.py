@@ -38,6 +38,13 @@ def is_used(data_dir: Path) -> bool:
     return (folder / "lock").exists() or any(folder.glob("*-*.tw"))
 
 
+def has_postgresql(data_dir: Path) -> bool:
+    """Check whether the data folder has a PostgreSQL of its own."""
+    from tickwise.adapters.embedded import has_cluster
+
+    return has_cluster(data_dir)
+
+
 def folder_of_store(url: str) -> Path:
     """The folder that an address names. Raises `Misconfigured`."""
     parts = urlsplit(url)

@@ -12,6 +12,7 @@ from tests.support.readable import ModelTables, rows_of, wrong_rows
 from tests.support.table_rows import end_claimed, end_runs
 from tests.unit.adapters.keeper.test_recording import life_of_runs
 from tickwise.adapters.store.keeper.images import Reader, entry_body
+from tickwise.adapters.store.keeper.readable import window as module
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
 from tickwise.adapters.store.keeper.readable.shadow import Shadow
 from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, JOBS_PATH, RUNS_PATH, Change, ChangeWindow
@@ -60,9 +61,11 @@ def merged(bodies: Sequence[bytes], *, came: Sequence[float] = ()) -> ChangeWind
 def taken(window: ChangeWindow, came_before: float = 1.0) -> dict[str, dict[Any, Change]]:
     """All that the window does not hold back, by table, where there is something."""
     found: dict[str, dict[Any, Change]] = {}
-    for _ in window.take(came_before, found):
-        pass
-    return {path: changes for path, changes in found.items() if changes}
+    for portion in window.take(came_before):
+        for path, changes in portion.items():
+            assert found.setdefault(path, {}).keys().isdisjoint(changes)
+            found[path].update(changes)
+    return found
 
 
 async def test_a_short_run_is_its_end(store: EntryStore) -> None:
@@ -145,8 +148,8 @@ async def test_an_entry_with_a_job_that_moves_stands_apart(store: EntryStore) ->
     assert ChangeWindow().is_apart(reader.entry(entry_body(changes, values)))
 
 
-async def test_rows_are_the_same_however_entries_are_merged(store: EntryStore) -> None:
-    """Cut anywhere, with new runs held back for any time, they end as the state is."""
+async def test_rows_are_the_same_however_entries_are_merged(store: EntryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut anywhere, also within what is handed over, with new runs held back for any time, they end as the state is."""
     await life_of_runs(store)
     make = Factory(await store.now(), seed="cuts")
     job = make.recurring(make.now + 86_400)
@@ -159,6 +162,7 @@ async def test_rows_are_the_same_however_entries_are_merged(store: EntryStore) -
     await store.jobs.add([make.job(), make.job(make.now + 7_200)])
     draw = random.Random(23)
     for _ in range(60):
+        monkeypatch.setattr(module, "PORTION_KEYS", draw.choice([1, 2, 50]))
         tables = projected(store.bodies, draw, cuts=draw.choice([0.1, 0.3, 0.6, 1.0]))
         assert {} == wrong_rows(rows_of(tables), store.memory.state)
 
@@ -166,16 +170,20 @@ async def test_rows_are_the_same_however_entries_are_merged(store: EntryStore) -
 def projected(bodies: Sequence[bytes], draw: random.Random, *, cuts: float) -> ModelTables:
     """The rows of these entries, of which some are merged. `cuts`: the chance of a write after each."""
     tables, shadow, window, reader = ModelTables(), Shadow(0), ChangeWindow(), Reader()
+    shadow.pending = PendingRows(0)
+
+    def store() -> None:
+        pending, shadow.pending = shadow.pending, PendingRows(0)
+        assert pending is not None
+        for rows, drop in pending.writes():
+            tables.store(rows, drop)
 
     def write(came_before: float) -> None:
-        shadow.pending = PendingRows(0)
-        changes: dict[str, dict[Any, Change]] = {}
-        for _ in window.take(came_before, changes):
-            pass
-        for _ in shadow.take(changes, window.position):
-            pass
-        for rows, drop in shadow.pending.writes():
-            tables.store(rows, drop)
+        for portion in window.take(came_before):
+            shadow.take(portion, window.position)
+            if draw.random() < cuts / 2:
+                store()
+        store()
 
     for position, body in enumerate(bodies, start=1):
         window.add(reader, reader.entry(body), position, position)

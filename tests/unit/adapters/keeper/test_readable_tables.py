@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from tests.support.readable import ModelTables, rows_of, wrong_rows
 from tests.support.waiting import eventually
@@ -19,6 +20,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store import cassandra
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.readable import projector as module
+from tickwise.adapters.store.keeper.readable.budget import BACKLOG_BYTES, LEAST_BYTES, BacklogBudget
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
 from tickwise.adapters.store.keeper.readable.projector import TableProjector
 from tickwise.adapters.store.keeper.readable.tables import (
@@ -33,6 +35,7 @@ from tickwise.adapters.store.keeper.readable.tables import (
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.domain.errors import Bug, Misconfigured, StoreUnavailable
 from tickwise.domain.model import Lane
+from tickwise.ports.clock import Clock
 from tickwise.ports.store import JobAction, Retention
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory
@@ -56,12 +59,24 @@ def tables() -> ModelTables:
     return ModelTables()
 
 
+class SteppedClock(SystemClock):
+    """One whose seconds pass when a test says so, but for a moment at each look: runs are held back for a moment."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1e-6
+        return self.seconds
+
+
 class Kept:
     """A store whose log is in a folder, with a projector into model tables."""
 
-    def __init__(self, folder: Path, tables: ModelTables) -> None:
+    def __init__(
+        self, folder: Path, tables: ModelTables, budget: BacklogBudget | None = None, clock: Clock = CLOCK
+    ) -> None:
         self.tables = tables
-        self.projector = TableProjector(tables, CLOCK, shard=0)
+        self.projector = TableProjector(tables, clock, shard=0, budget=budget)
         self.store = KeeperStore(FileLog(folder, sync=lambda _file: None), CLOCK, projection=self.projector)
 
     async def wrong(self) -> dict[str, Any]:
@@ -73,9 +88,11 @@ class Kept:
 
 
 @contextlib.asynccontextmanager
-async def keeping(folder: Path, tables: ModelTables) -> AsyncIterator[Kept]:
-    """A store that is open."""
-    kept = Kept(folder, tables)
+async def keeping(
+    folder: Path, tables: ModelTables, budget: BacklogBudget | None = None, clock: Clock = CLOCK
+) -> AsyncIterator[Kept]:
+    """A store that is open. `clock`: the projector's."""
+    kept = Kept(folder, tables, budget, clock)
     await kept.store.open()
     try:
         yield kept
@@ -134,10 +151,9 @@ async def test_a_new_run_is_held_back_and_the_place_stays_before_it(
 async def test_runs_that_cannot_be_held_back_for_long_are_written(
     tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory stays bounded: beyond half of what may be pending all is written as it is."""
+    """Memory stays bounded: beyond three quarters of what a window may have all is written as it is."""
     monkeypatch.setattr(module, "HELD_SECONDS", 3_600.0)
-    monkeypatch.setattr(module, "PENDING_KEYS", 100)
-    async with keeping(tmp_path, tables) as kept:
+    async with keeping(tmp_path, tables, BacklogBudget(200_000)) as kept:
         await add_jobs(kept.store, 200, "many")
         await eventually(lambda: len(tables.rows(RUNS)) >= 170)
 
@@ -270,8 +286,7 @@ async def test_commits_wait_for_tables_that_are_far_behind(
 ) -> None:
     """Back-pressure: the log behind the tables, and what is in memory of it, stay bounded."""
     monkeypatch.setattr(module, "BEHIND_BYTES", 20_000)
-    monkeypatch.setattr(module, "PENDING_KEYS", 10)
-    async with keeping(tmp_path, tables) as kept:
+    async with keeping(tmp_path, tables, BacklogBudget(20_000)) as kept:
         await kept.projector.reached(kept.store.position)
         tables.fails = StoreUnavailable("slow")
         done: list[int] = []
@@ -343,6 +358,129 @@ async def test_a_row_that_can_never_be_stored_holds_up_no_other(tmp_path: Path, 
         assert 40 == len(tables.rows(JOBS))
 
 
+class StuckTables(ModelTables):
+    """Model tables that store nothing until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+        self.under_way = 0
+        """The number of rows that are handed over and not stored."""
+
+    async def write(self, rows: Any, drop: Any) -> None:
+        self.under_way += len(rows)
+        await self.goes_on.wait()
+        self.under_way -= len(rows)
+        await super().write(rows, drop)
+
+
+async def test_a_backlog_has_as_many_bytes_as_it_may_and_the_log_has_the_rest(tmp_path: Path) -> None:
+    """Window, tail and rows, also those that are being written, while commits go on. Nothing is lost by it."""
+    tables, budget = StuckTables(), BacklogBudget(1_000_000)
+    async with keeping(tmp_path, tables, budget) as kept:
+        projector, store = kept.projector, kept.store
+        for number in range(40):
+            # 100 jobs, each with a row of its own and one of its timer: some 30 kB of the log, and 240 kB as rows
+            await add_jobs(store, 100, f"load {number}", due=CLOCK.now() + 7_200)
+            await CLOCK.sleep(0.01)
+            window, tail, shadow = projector._window, projector._tail, projector._shadow
+            assert tail is not None
+            assert shadow is not None
+            rows = shadow.pending
+            assert window.size <= budget.window + 200_000, "more than one entry beyond the budget"
+            assert tail._bytes <= budget.tail
+            assert rows is None or rows.size <= budget.rows + 200_000
+            assert projector._written.size <= budget.rows + 200_000
+        assert projector._read <= store.position - 20, "all of it is in memory"
+        assert tables.under_way + projector._written.count + len(projector._window) < 2_000
+        tables.goes_on.set()
+        assert {} == await kept.wrong()
+        assert 4_000 == len(tables.rows(DUE))
+
+
+async def test_an_owner_that_dies_in_a_load_leaves_the_rest_to_the_next(tmp_path: Path) -> None:
+    """Part of what one window had is written, its place is not kept, and much of the log was never read. The next owner
+    writes it all, from the same place on."""
+    tables, budget = StuckTables(), BacklogBudget(1_000_000)
+    first = Kept(tmp_path, tables, budget)
+    await first.store.open()
+    tables.goes_on.set()
+    await first.projector.reached(first.store.position)
+    place, few = tables.kept, asyncio.Event()
+    store = tables.store
+
+    def store_some(rows: Any, drop: Any) -> None:
+        store(rows, drop)
+        if len(tables.rows(JOBS)) >= 50:
+            tables.goes_on.clear()
+            few.set()
+
+    tables.store = store_some  # type: ignore[method-assign]  # a database that stands still after some rows
+    for number in range(30):
+        await add_jobs(first.store, 100, f"load {number}", due=CLOCK.now() + 7_200)
+    await few.wait()
+    moved = await add_jobs(first.store, 5, "moved", due=CLOCK.now() + 7_200)
+    make = Factory(await first.store.now(), seed="moves")
+    for job in moved:
+        await first.store.jobs.move(make.move(job.job_id, JobAction.CANCEL))
+    assert first.projector._read < first.store.position
+    await first.projector._stop()  # as a process that is killed
+    await first.store.close()
+    assert 50 <= len(tables.rows(JOBS)) < 3_000
+    assert place == tables.kept
+    tables.store = store  # type: ignore[method-assign]  # as above
+    tables.goes_on.set()
+    async with keeping(tmp_path, tables, BacklogBudget(1_000_000)) as second:
+        assert {} == await second.wrong()
+        assert (3_005, 3_000) == (len(tables.rows(JOBS)), len(tables.rows(DUE)))
+        assert 0 == second.projector.rebuilds, "it began anew"
+
+
+async def test_shards_of_a_process_share_one_budget(tmp_path: Path, tables: ModelTables) -> None:
+    """Each has its part while it follows a log, and gives it back with its shard; one is never too small."""
+    budget = BacklogBudget()
+    async with keeping(tmp_path / "one", tables, budget):
+        assert BACKLOG_BYTES == budget.share
+        async with keeping(tmp_path / "two", ModelTables(), budget):
+            assert BACKLOG_BYTES // 2 == budget.share
+        assert BACKLOG_BYTES == budget.share
+    assert BACKLOG_BYTES == budget.share
+    for _ in range(100):
+        budget.join()
+    assert LEAST_BYTES == budget.share
+    assert budget.tail + budget.window + 2 * budget.rows == budget.share
+
+
+async def test_rows_that_can_never_be_stored_are_a_line_now_and_then(
+    tmp_path: Path, tables: ModelTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller can make as many as they like: a line has their number, and the key of one of them."""
+
+    async def write(rows: Any, drop: Any) -> None:
+        raise Bug("too large")
+
+    async def refused(seed: str) -> int:
+        """The number of rows of 40 new jobs."""
+        before = kept.projector.refused
+        await add_jobs(kept.store, 40, seed)
+        async with asyncio.timeout(30):
+            await kept.projector.reached(kept.store.position)
+        return kept.projector.refused - before
+
+    monkeypatch.setattr(module, "HELD_SECONDS", 0.0)
+    tables.write = write  # type: ignore[method-assign]  # the database of this test
+    clock = SteppedClock()
+    with structlog.testing.capture_logs() as logged:
+        async with keeping(tmp_path, tables, clock=clock) as kept:
+            first = await refused("first")
+            clock.seconds += 10.0
+            await refused("second")
+    assert first >= 40
+    lines = [each for each in logged if each["event"] == "row_refused"]
+    assert [1, first] == [each["count"] for each in lines]
+    assert ["too large"] * 2 == [each["detail"] for each in lines]
+
+
 async def test_ended_runs_go_by_partitions(tmp_path: Path, tables: ModelTables) -> None:
     """However many are past their retention, no run leaves a tombstone of its own."""
     async with keeping(tmp_path, tables) as kept:
@@ -363,8 +501,9 @@ def test_a_row_that_came_and_went_between_two_writes_is_not_written() -> None:
         pending = PendingRows(7)
         pending.put(DUE, key, position, {}, is_fresh=True)
         pending.delete(DUE, key, 9)
-        assert writes == len([*pending.writes()])
         assert writes == pending.count
+        assert writes == len([*pending.writes()])
+        assert 0 == pending.count
 
 
 def test_a_row_and_a_drop_keep_their_order_by_position() -> None:

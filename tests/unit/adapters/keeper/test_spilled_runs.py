@@ -16,7 +16,7 @@ from tests.support.effects import differences
 from tickwise.adapters.store.keeper import spilled
 from tickwise.adapters.store.keeper import store as keeper
 from tickwise.adapters.store.keeper.file_log import FileLog
-from tickwise.adapters.store.keeper.spill_file import SpillLost
+from tickwise.adapters.store.keeper.spill_file import SpillLost, open_spill
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory.ended import EndedRuns, Within
@@ -64,6 +64,50 @@ def answers(runs: EndedRuns, known: list[UUID], chance: random.Random) -> dict[s
         "over": sorted(runs.ended_before(1_030.0, failed_at=1_015.0)),
         "pages": sorted({run_id for page in runs.pages(5) for run_id, _ in page}),
     }
+
+
+def test_runs_with_long_results_are_bounded_by_bytes(folder: Path) -> None:
+    """The oldest are in the file before they are too many by number; all are found, and what goes gives its room."""
+    chance = random.Random(3)
+    runs = SpilledRuns(folder, 1_000, near_bytes=1_000_000)
+    known = {}
+    for number in range(60):
+        ended = ended_run(number, chance)
+        ended = ended._replace(row=ended.row._replace(result="7" * 100_000))
+        known[ended.row.run_id] = runs[ended.row.run_id] = ended
+        in_memory = list(known)[-runs.in_memory :]
+        assert sum(len(known[each].row.result or "") for each in in_memory) <= 1_000_000
+    assert 4 <= runs.in_memory <= 9
+    assert known == dict(runs.items())
+    assert known[min(known)] == runs[min(known)], "the oldest one is in the file"
+    runs.drop(list(known)[-runs.in_memory :])
+    for number in range(100, 600):
+        ended = ended_run(number, chance)
+        runs[ended.row.run_id] = ended
+    assert 500 == runs.in_memory, "bytes of runs that went are counted"
+    runs.close()
+
+
+def test_long_results_stay_in_memory_while_the_disk_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is found; once there is room, some calls move them."""
+
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    chance = random.Random(4)
+    runs = SpilledRuns(folder, 1_000, near_bytes=1_000_000)
+    known = {}
+    monkeypatch.setattr(spilled, "open_spill", full)
+    for number in range(60):
+        if number == 40:
+            assert 40 == runs.in_memory
+            monkeypatch.setattr(spilled, "open_spill", open_spill)
+        ended = ended_run(number, chance)
+        ended = ended._replace(row=ended.row._replace(result="7" * 100_000))
+        known[ended.row.run_id] = runs[ended.row.run_id] = ended
+    assert runs.in_memory <= 9
+    assert known == dict(runs.items())
+    runs.close()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -18,6 +18,7 @@ from tests.support.keepers import CLOCK, KEY, SHARD, GatedServedStore, served
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.log import OwnershipLost
+from tickwise.adapters.store.keeper.wire import forms
 from tickwise.adapters.store.keeper.wire import link as link_module
 from tickwise.adapters.store.keeper.wire import server as server_module
 from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, error_of, reader, refusal
@@ -28,15 +29,26 @@ from tickwise.adapters.store.keeper.wire.remote import RemoteStore
 from tickwise.adapters.store.keeper.wire.server import KeeperServer
 from tickwise.adapters.store.keeper.wire.standby import StandbyLink
 from tickwise.domain import errors
-from tickwise.domain.errors import Bug, InDoubt, Misconfigured, StoreUnavailable, TickwiseError
+from tickwise.domain.errors import (
+    Bug,
+    CassandraAway,
+    Conflict,
+    InDoubt,
+    Misconfigured,
+    NamespaceMoved,
+    StoreUnavailable,
+    TickwiseError,
+)
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.shards import ShardMap
-from tickwise.ports.store import Added, Handover, Store
+from tickwise.ports.store import Added, FireRequest, Handover, Store
 from tickwise.ports.store.wrapping import PARTS
 from tickwise.testing.contracts.store.dispatch.handovers import HandoverContract
 from tickwise.testing.factories import Factory, outcome
 
 WRONG_KEY = "a guess"
+LARGE = '{"x":"' + "y" * 900_000 + '"}'
+"""A definition as large as the API takes."""
 
 
 @pytest.fixture
@@ -130,6 +142,31 @@ def test_an_error_arrives_as_it_was(kind: type[TickwiseError]) -> None:
         setattr(failure, name, value)
     there = error_of(reader(Refusal)(encoded(refusal(failure))))
     assert (kind, vars(failure), str(failure)) == (type(there), vars(there), str(there))
+
+
+@pytest.mark.parametrize("near", [StoreUnavailable, NamespaceMoved, InDoubt, Conflict])
+def test_an_error_of_a_later_release_arrives_as_the_nearest_that_is_known(
+    near: type[TickwiseError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keepers are upgraded before roles: an older role must see what to do, such as to ask again."""
+    between: type[TickwiseError] = type("BetweenError", (near,), {})
+    later: type[TickwiseError] = type("LaterError", (between,), {})
+    failure: TickwiseError = later.__new__(later)
+    Exception.__init__(failure, "why")
+    for name, value in {"detail": "why", "retry_after_seconds": 2.5, "novelty": [7]}.items():
+        setattr(failure, name, value)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(forms, "_ERRORS", {**forms._ERRORS, "BetweenError": between, "LaterError": later})
+        body = encoded(refusal(failure))
+        assert later is type(error_of(reader(Refusal)(body)))
+    there = error_of(reader(Refusal)(body))
+    assert (near, vars(failure), "why") == (type(there), vars(there), str(there))
+
+
+def test_an_error_of_no_known_class_is_an_error() -> None:
+    """Also where the other end names no class beside its own."""
+    there = error_of(reader(Refusal)(encoded(("LaterError", "why", {}))))
+    assert (TickwiseError, "why") == (type(there), there.detail)
 
 
 def test_who_lost_the_shard_tells_its_callers_that_they_are_in_doubt() -> None:
@@ -430,6 +467,22 @@ async def test_what_a_call_hands_over_is_told_to_its_caller_alone(keeper: GatedS
     assert not told["others"]
 
 
+async def test_what_a_call_hands_over_is_told_also_if_its_caller_went_away(keeper: GatedServedStore) -> None:
+    """The call is carried out all the same, and an executor waits for what it handed over."""
+    client, crowd = await keeper.client(), HandoverContract()
+    store = cast("Store", client)
+    executor, [first, second] = await crowd.taken(store, Factory(await client.now(), seed="gone"))
+    told: list[Handover] = []
+    client.on_handover(told.append)
+    keeper.log.gate.clear()
+    ending = asyncio.create_task(crowd.finish(store, executor, outcome(first)))
+    await eventually(lambda: keeper.log.waiting)
+    await end_tasks([ending])
+    keeper.log.gate.set()
+    await eventually(lambda: bool(told), what="the handover is told", within_seconds=10.0)
+    assert [second.run_id] == [run.run_id for each in told for run in each.claimable]
+
+
 async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
     keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,6 +495,33 @@ async def test_an_answer_that_is_too_large_is_an_error_of_its_call(
     with pytest.raises(TickwiseError, match="64 MB"):
         await client.jobs.get("default", job.job_id)
     assert 0 < await client.now()
+
+
+async def test_a_claim_of_large_runs_gets_its_answer(keeper: GatedServedStore) -> None:
+    """Eighty runs of 900 kB each are more than a message holds: the executor gets some, and the others later. A claim
+    without its answer would be carried out again and again, and none of them would ever start."""
+    client = await keeper.client()
+    make, crowd = Factory(await client.now(), seed="large"), HandoverContract()
+    store = cast("Store", client)
+    for _ in range(4):
+        await client.jobs.add([make.job(make.now, definition=LARGE) for _ in range(20)])
+    executor = await crowd.register(store, lease_seconds=600.0)
+    found: list[UUID] = []
+    while rows := await crowd.claim(store, executor, limit=100):
+        found += [row.run_id for row in rows]
+    assert (80, 80) == (len(found), len(set(found)))
+
+
+async def test_timers_of_large_jobs_get_their_answer(keeper: GatedServedStore) -> None:
+    """Eighty recurring jobs of 900 kB each that are due at once: else no timer of the shard would fire any more."""
+    client = await keeper.client()
+    make = Factory(await client.now(), seed="large")
+    for _ in range(4):
+        await client.jobs.add([make.recurring(make.now, definition=LARGE) for _ in range(20)])
+    found: list[UUID] = []
+    while timers := (await client.timers.take(FireRequest(horizon_seconds=60.0, limit=500))).timers:
+        found += [timer.job_id for timer in timers]
+    assert (80, 80) == (len(found), len(set(found)))
 
 
 def test_the_key_of_the_keyspace_is_not_shown() -> None:
@@ -476,6 +556,25 @@ async def test_a_frozen_owner_is_left_when_the_shard_moves(
     finally:
         over.set()
         frozen.close()
+
+
+async def test_an_owner_that_lost_the_database_is_left_when_the_shard_moves(
+    keeper: GatedServedStore, tmp_path: Path
+) -> None:
+    """It refuses each call, and its connection stays: its own node may be away while those of the next owner answer."""
+    client = await keeper.client(patience_seconds=2.0)
+    job = Factory(await client.now(), seed="moves").job()
+    keeper.log.fails = CassandraAway("no node answers")
+    with pytest.raises(InDoubt):
+        await client.jobs.add([job])
+    with pytest.raises(CassandraAway):
+        await client.jobs.add([job])
+    async with served(tmp_path / "next", CLOCK) as following:
+        following.store.memory.state.cluster_id = keeper.store.upkeep.cluster_id
+        keeper.endpoint = following.endpoint
+        assert [Added.CREATED] == await client.jobs.add([job])
+        assert following.store.memory.state.jobs.get(job.job_id) is not None
+        await client.close()
 
 
 async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: GatedServedStore) -> None:

@@ -236,11 +236,12 @@ class FunctionRunner:
 
     def _give_up_waiting(self, now: float) -> None:
         """Give back runs that waited too long behind others: another executor may have a free worker."""
-        moment = self._now()
         error = f"no worker was free for it within {MAX_WAIT_SECONDS:.0f} s"
         for lane in self._lanes.values():
             while lane.waiting and now - lane.waiting[0].launched > MAX_WAIT_SECONDS:
                 run = lane.waiting.popleft()
+                # Until the executor has joined the store there is no run, and no time of the store.
+                moment = self._now()
                 self._report(run, Ending(Verdict.UNOFFERED, moment, moment, "busy", error))
 
     # ---------------------------------------------------------------------------------------- feeding

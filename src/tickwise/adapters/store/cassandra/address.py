@@ -80,6 +80,8 @@ def read_address(url: str) -> CassandraAddress:
             "the name of a keyspace must stand after the hosts, as in cassandra://host:9042/tickwise: a small letter, "
             "then at most 47 small letters, digits or '_'"
         )
+    if keyspace == "system" or keyspace.startswith("system_"):
+        _refuse(f"the keyspace {keyspace} is one of Cassandra's own; name another, such as tickwise")
     address = CassandraAddress(
         hosts=nodes, keyspace=keyspace, user=unquote(user), password=unquote(password), **_options(split.query)
     )

@@ -257,9 +257,11 @@ class CassandraLink:
         rows, _ = await self._ask_prepared(name, values, None)
         return rows
 
-    async def page(self, name: str, *values: Any, after: bytes | None = None) -> tuple[Rows, bytes | None]:
-        """The rows of one page, and where the next one begins; None: there is none."""
-        return await self._ask_prepared(name, values, after)
+    async def page(
+        self, name: str, *values: Any, after: bytes | None = None, most: int = ROWS_A_PAGE
+    ) -> tuple[Rows, bytes | None]:
+        """The rows of one page, `most` of them, and where the next one begins; None: there is none."""
+        return await self._ask_prepared(name, values, after, most)
 
     async def prepared(self, name: str, text: str | None = None) -> Any:
         """The driver's statement of that name. `text`: of one that stands in no file, and may be sent twice."""
@@ -274,9 +276,13 @@ class CassandraLink:
         rows, _ = await self._send(SimpleStatement(text, fetch_size=None), (), None, conditional=False, host=host)
         return rows
 
-    async def _ask_prepared(self, name: str, values: Sequence[Any], after: bytes | None) -> tuple[Rows, bytes | None]:
+    async def _ask_prepared(
+        self, name: str, values: Sequence[Any], after: bytes | None, most: int = ROWS_A_PAGE
+    ) -> tuple[Rows, bytes | None]:
         prepared = self._prepared.get(name) or await self._prepare(name)
-        return await self._send(prepared.bind(values), None, after, conditional=name in CONDITIONAL)
+        bound = prepared.bind(values)
+        bound.fetch_size = most
+        return await self._send(bound, None, after, conditional=name in CONDITIONAL)
 
     async def _prepare(self, name: str, text: str | None = None) -> Any:
         session = self._open_session()
@@ -289,7 +295,6 @@ class CassandraLink:
         if session is not self._session:
             return await self._prepare(name, text)
         prepared.is_idempotent = name not in CONDITIONAL
-        prepared.fetch_size = ROWS_A_PAGE
         if name in SERIAL:
             prepared.consistency_level = ConsistencyLevel.SERIAL
         self._prepared[name] = prepared
@@ -361,7 +366,7 @@ def _ours(failure: Exception, *, conditional: bool) -> TickwiseError:
     if isinstance(failure, driver.RequestValidationException):
         return Misconfigured(f"Cassandra refuses: {said}")
     if isinstance(failure, driver.UnresolvableContactPoints):
-        return CassandraAway(f"no host of database_url can be resolved: {said}")
+        return CassandraAway("no host of database_url can be resolved: check the names of its hosts, and the DNS")
     if conditional and not isinstance(failure, driver.Unavailable):
         return InDoubt(f"Cassandra did not say whether it applied an update: {said}")
     known = (driver.DriverException, NoHostAvailable, ConnectionException, OSError, TimeoutError)

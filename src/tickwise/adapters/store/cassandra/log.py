@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from tickwise.adapters.store.cassandra.blocks import HistoryBlocks
 from tickwise.adapters.store.cassandra.checkpoints import Checkpoints
-from tickwise.adapters.store.cassandra.link import CassandraLink
+from tickwise.adapters.store.cassandra.link import ROWS_A_PAGE, CassandraLink
 from tickwise.adapters.store.cassandra.ownership import PATIENCE_SECONDS, OwnershipRow, ShardRow
 from tickwise.adapters.store.cassandra.pieces import cut, grouped, joined
 from tickwise.adapters.store.cassandra.time import ClusterTime
@@ -40,6 +40,10 @@ DRIFT: Final = 0.02
 """The share of the lease that is given up for monotonic clocks of different pace; machines differ by some 1e-4."""
 LOOK_SECONDS: Final = 0.1
 """Between two looks at the row of another owner."""
+PAGE_BYTES: Final = 4 << 20
+"""The part of a log in one answer, about: a reader that is behind shares its process with the owner of the shard."""
+FIRST_ROWS: Final = 8
+"""The rows of the first page of a segment: nobody knows yet how large its entries are."""
 SEGMENT_POSITIONS: Final = 256
 """A partition of 13 MB where entries have 50 kB; Cassandra works well up to 100 MB. Written into no row: changing it
 needs a new table."""
@@ -86,8 +90,11 @@ class CassandraLog:
         self._held: _Held | None = None
         self._why_not = "this process has not acquired the log"
         self._in_doubt = False
-        self._nonce = ""
-        """Of the last tenure that this object asked for: its lease need not be waited for."""
+        self._nonces: set[str] = set()
+        """Of the last tenure, and of those that this object has asked for since: their leases need not be waited
+        for."""
+        self._continues = False
+        """True from an acquisition until the log is given back, or known to be another owner's."""
         self.shard = shard
         self.entry_max_bytes = ENTRY_MAX_BYTES
         self.time = ClusterTime(link)
@@ -102,11 +109,15 @@ class CassandraLog:
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
         """Own the log as soon as the present owner has released it, its lease has ended, or it is gone.
 
-        Waits as long as that takes; cancel it to give up."""
+        Waits as long as that takes; cancel it to give up. A process that goes on after a doubt does not wait for
+        another owner: it raises `OwnershipLost`."""
         self._lose("this process acquires the log anew")
         while True:
-            seen = await self._until_free(await self._row.read())
-            tenure = await self._take(seen, owner, endpoint)
+            seen = await self._row.read()
+            if self._continues and seen.owner and seen.nonce not in self._nonces:
+                self._give_up(_belongs(seen))
+                raise OwnershipLost(self._why_not)
+            tenure = await self._take(await self._until_free(seen), owner, endpoint)
             if tenure is not None:
                 return tenure
 
@@ -154,7 +165,7 @@ class CassandraLog:
         async with held.lock:
             told = self.time.now()
             values = (_date(told), _ms(told), self.shard, held.epoch)
-            self._lose("this process has released the log")
+            self._give_up("this process has released the log")
             await self._row.change(
                 "shard_release",
                 values,
@@ -163,11 +174,11 @@ class CassandraLog:
 
     async def _release_unheard(self) -> None:
         """Give back what an acquisition that was given up may have got: nobody would renew it."""
-        nonce, self._nonce = self._nonce, ""
-        if not nonce:
+        nonces, self._nonces = self._nonces, set()
+        if not nonces:
             return
         row = await self._row.read()
-        if row.nonce == nonce and row.owner:
+        if row.nonce in nonces and row.owner:
             told = max(row.told_at, _ms(self.time.now()))
             values = (_date(told / 1_000), told, self.shard, row.epoch)
             await self._row.change("shard_release", values, lambda seen: seen.epoch == row.epoch and seen.owner != "")
@@ -176,7 +187,7 @@ class CassandraLog:
         """The row once its owner may be replaced: what it showed for a whole lease."""
         clock = self._link.clock
         since = clock.monotonic()
-        while seen.owner and seen.nonce != self._nonce and clock.monotonic() - since <= seen.lease_ms / 1_000:
+        while seen.owner and seen.nonce not in self._nonces and clock.monotonic() - since <= seen.lease_ms / 1_000:
             if self._is_gone is not None and seen.endpoint and await self._is_gone(seen.endpoint):
                 break
             await clock.sleep(min(LOOK_SECONDS, seen.lease_ms / 10_000))
@@ -191,7 +202,8 @@ class CassandraLog:
             raise Bug("an owner needs a name: a row without one is free")
         await self.time.measure()
         epoch = seen.epoch + 1
-        self._nonce = nonce = self._link.clock.random_bytes(8).hex()
+        nonce = self._link.clock.random_bytes(8).hex()
+        self._nonces.add(nonce)
         until = _date(self.time.now() + self._lease_seconds)
         as_seen = (seen.epoch,) if by_force else (seen.epoch, seen.last, seen.renewed, seen.owner)
         row = await self._row.change(
@@ -204,7 +216,8 @@ class CassandraLog:
         if (now.epoch, now.nonce) != (epoch, nonce):
             return None
         self.time.begin_at(now.told_at / 1_000)
-        self._held, self._in_doubt = _Held(epoch, now.last), False
+        self._nonces = {nonce}
+        self._held, self._in_doubt, self._continues = _Held(epoch, now.last), False, True
         return Tenure(epoch, now.checkpoint, now.last)
 
     def _owned(self) -> _Held:
@@ -214,6 +227,10 @@ class CassandraLog:
 
     def _lose(self, why: str) -> None:
         self._held, self._why_not, self._in_doubt = None, why, False
+
+    def _give_up(self, why: str) -> None:
+        self._lose(why)
+        self._continues = False
 
     async def _change(
         self,
@@ -233,8 +250,7 @@ class CassandraLog:
             if self._held is not held:
                 self._owned()
                 raise StoreUnavailable("this update was of an earlier tenure of this process")
-            by = f"{row.owner or 'nobody'}, epoch {row.epoch}"
-            self._lose(f"shard {self.shard} belongs to {by}; it was ours in epoch {held.epoch}")
+            self._give_up(f"{_belongs(row)}; it was ours in epoch {held.epoch}")
             raise OwnershipLost(self._why_not)
 
     # ------------------------------------------------------------------ entries
@@ -316,8 +332,12 @@ class CassandraLog:
         """Whole entries of one segment, from behind one position to another."""
         state: bytes | None = None
         rest: list[Any] = []
+        most = FIRST_ROWS
         while True:
-            rows, state = await self._link.page("entries_read", self.shard, _segment(end), after, end, after=state)
+            rows, state = await self._link.page(
+                "entries_read", self.shard, _segment(end), after, end, after=state, most=most
+            )
+            most = _rows_of_page([len(row[-1]) for row in rows])
             rest += rows
             # The last position of a page may go on in the next one.
             whole = rest if state is None else [row for row in rest if row[0] != rest[-1][0]]
@@ -421,6 +441,15 @@ async def endpoint_is_gone(endpoint: str) -> bool:
         return False
     writer.close()
     return False
+
+
+def _rows_of_page(sizes: Sequence[int]) -> int:
+    """The number of rows of the next page, if they are as large as the largest one of the page before."""
+    return max(1, min(ROWS_A_PAGE, PAGE_BYTES // max(1, max(sizes, default=1))))
+
+
+def _belongs(row: ShardRow) -> str:
+    return f"shard {row.shard} belongs to {row.owner or 'nobody'}, epoch {row.epoch}"
 
 
 def _segment(position: int) -> int:

@@ -78,14 +78,24 @@ async def upgrade(
     try:
         state = await read_state(link)
         if state.version > VERSION:
-            raise Misconfigured(f"the keyspace has version {state.version}, and this program serves {VERSION}")
+            raise Misconfigured(
+                f"the keyspace has version {state.version}, and this program serves {VERSION}: install the newer "
+                "Tickwise"
+            )
         if state.version:
             _check_count(address, state, shards)
         await _check(link, state)
         names = {"keyspace": address.keyspace, "datacenter": state.datacenter or link.datacenter}
         if not link.has_table("meta"):
-            copies = min(COPIES, await node_count(link))
+            nodes = await node_count(link, advise)
+            copies = min(COPIES, nodes.joined)
             await link.run(statement("keyspace_make").format(**names, copies=copies))
+            if nodes.missing:
+                wanted = min(COPIES, nodes.joined + nodes.missing)
+                advise(
+                    f"each row has {copies} of the {wanted} copies that are possible: {nodes.missing} of the hosts "
+                    "that the address names did not answer. Start them; `tickwise doctor` then says how to raise them"
+                )
         for done, table in enumerate(TABLES, start=1):
             table_id = uuid.uuid5(IDS, f"{address.keyspace}.{table}")
             await link.run(statement(f"table_{table}").format(**names, id=table_id))
@@ -149,8 +159,8 @@ async def opened_keyspace(address: CassandraAddress, clock: Clock) -> tuple[Cass
         state = await read_state(link)
         if state.version > VERSION:
             raise Misconfigured(
-                f"the keyspace {address.keyspace} has version {state.version}, and this program serves {VERSION}: use "
-                "the later program"
+                f"the keyspace {address.keyspace} has version {state.version}, and this program serves {VERSION}: "
+                "install the newer Tickwise"
             )
         if not state.fits:
             raise StoreUnavailable(

@@ -51,6 +51,8 @@ SEGMENT_BYTES: Final = 8 << 20
 LEFT_BEHIND: Final = "checkpoint-*.new", "block-*.new", "ended-*.spill"
 """Files of a process that was killed: unfinished checkpoints, and one for ended runs that still had its name."""
 PARTS_AT_ONCE: Final = 16
+POSITION_DIGITS: Final = 16
+"""In the names of files: they sort as their positions."""
 R = TypeVar("R")
 
 
@@ -462,10 +464,10 @@ def _with_way_out(failure: EntryDamaged, later: Sequence[Path]) -> LogDamaged:
 
 
 def _position(path: Path) -> int:
-    try:
-        return int(path.stem.rpartition("-")[2])
-    except ValueError:
-        raise LogDamaged(f"{path} is no file of the log: move it away") from None
+    digits = path.stem.rpartition("-")[2]
+    if len(digits) < POSITION_DIGITS or not digits.isdecimal():
+        raise LogDamaged(f"{path} is no file of the log: move it away")
+    return int(digits)
 
 
 def _block_name(path: Path) -> BlockName:

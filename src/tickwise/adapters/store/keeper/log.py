@@ -59,7 +59,10 @@ class EffectLog(Protocol):
     """The largest body that `append` takes."""
 
     async def acquire(self, owner: str, endpoint: str) -> Tenure:
-        """Own the log from now on. `owner` names this process, `endpoint` says where clients find it ("": nowhere)."""
+        """Own the log from now on. `owner` names this process, `endpoint` says where clients find it ("": nowhere).
+
+        An owner that acquires it again after a doubt gets `OwnershipLost` if another one has acquired it since: it must
+        not wait for that one as if it had the shard."""
         ...
 
     async def peek(self) -> Tenure | None:

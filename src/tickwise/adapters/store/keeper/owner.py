@@ -125,6 +125,7 @@ class ShardOwner:
                 log, clock, near_seconds=self._near_seconds, endpoint=str(self._endpoint),
                 gather_seconds=GATHER_SECONDS, projection=self._projection, watch=self._metrics,
                 identity=self._identity, make_ended=self._make_ended, read_ahead=self._note_read(),
+                turns=self._server.turns,
                 lost=lambda _why, lost=lost: lost.set(),  # type: ignore[misc]  # bound now
             )  # fmt: skip
             try:

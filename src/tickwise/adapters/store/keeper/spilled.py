@@ -1,6 +1,6 @@
 """`SpilledRuns`: ended runs of a keeper, of which the newest are in memory and the others in a file of the process.
 
-    a run ends ──► memory ──► more than `near_most` there: the oldest go to the file, some at a time ──► blocks
+    a run ends ──► memory ──► more than `near_most` or `near_bytes` there: the oldest go to the file ──► blocks
     read ────────► memory, then the file, by id, by job and by the end: indexes of SQLite
 
 The file is no truth: log and checkpoint are, as of all other parts of the state. It has no name, so it ends with the
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from sys import getsizeof
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,6 +40,12 @@ from tickwise.domain.lifecycle import RunState
 
 MOVED_AT_ONCE: Final = 200
 """Runs that one call moves: about 3 ms."""
+NEAR_BYTES: Final = 32 << 20
+"""Of the runs in memory, with their texts: 10,000 usual ones have a third of it, and a result may have 1 MiB."""
+MOVED_BYTES: Final = 1 << 20
+"""The least that is moved where there are too many bytes: a few ms."""
+RUN_BYTES: Final = 1_000
+"""The memory of a run beside its texts."""
 READ_AT_ONCE: Final = 200
 STEPS_AT_ONCE: Final = 10_000
 STEPS_MOST: Final = 100_000_000
@@ -52,15 +59,22 @@ logger = structlog.get_logger("tickwise.store")
 
 
 class SpilledRuns(EndedRuns):
-    """Ended runs by their ids, the newest `near_most` in memory. The file is made in `folder` when it is needed."""
+    """Ended runs by their ids, the newest `near_most` in memory, and of these no more than about `near_bytes`. The file
+    is made in `folder` when it is needed."""
 
-    def __init__(self, folder: Path, near_most: int, places: BlockPlaces | None = None) -> None:
+    def __init__(
+        self, folder: Path, near_most: int, places: BlockPlaces | None = None, *, near_bytes: int = NEAR_BYTES
+    ) -> None:
         super().__init__()
         self.places = places or BlockPlaces()
         self._folder, self._near_most = folder, near_most
         self._moved_at_once = max(1, min(MOVED_AT_ONCE, near_most))
         self._room = near_most + self._moved_at_once
         """The number of runs in memory from which some are moved."""
+        self._most_bytes = self._room_bytes = near_bytes
+        self._moved_bytes = min(MOVED_BYTES, near_bytes // 4)
+        self._bytes = 0
+        """Of the runs in memory."""
         self._file: sqlite3.Connection | None = None
         self._far: Counter[str] = Counter()
         """The number of runs in the file, by namespace."""
@@ -119,9 +133,23 @@ class SpilledRuns(EndedRuns):
     def _put(self, run_id: UUID, ended: EndedRun) -> None:
         if self._is_far(run_id):
             self._drop_far([run_id])
-        super()._put(run_id, ended)
-        if len(self._near) >= self._room:
+        self._put_near(run_id, ended)
+        if len(self._near) >= self._room or self._bytes > self._room_bytes:
             self._make_room()
+
+    def _put_near(self, run_id: UUID, ended: EndedRun) -> None:
+        before = self._near.get(run_id)
+        self._bytes += memory_of(ended) - (0 if before is None else memory_of(before))
+        super()._put(run_id, ended)
+
+    def _take_out(self, run_id: UUID) -> EndedRun:
+        ended = super()._take_out(run_id)
+        self._bytes -= memory_of(ended)
+        return ended
+
+    def forget(self) -> None:
+        super().forget()
+        self._bytes = 0
 
     def clear(self) -> None:
         self.drop(list(self))
@@ -198,18 +226,35 @@ class SpilledRuns(EndedRuns):
 
     def _make_room(self) -> None:
         """Move the oldest runs to the file."""
-        moved = list(islice(self._near.items(), min(len(self._near) - self._near_most, 10 * MOVED_AT_ONCE)))
+        moved = self._oldest()
         rows = [block_run(ended) for _, ended in moved]
         try:
             self._write(rows, [self.places.add(row.run, len(row.image), failed=row.failed) for row in rows])
         except (sqlite3.Error, OSError) as failure:
             # They stay in memory. It is tried again after some more.
             self._room = len(self._near) + max(MOVED_AT_ONCE, len(self._near) // 4)
+            self._room_bytes = self._bytes + max(MOVED_BYTES, self._bytes // 4)
             _warn_not_moved(len(moved), failure)
             return
         for run_id, _ in moved:
             self._take_out(run_id)
         self._room = max(self._near_most + self._moved_at_once, len(self._near) + 1)
+        self._room_bytes = max(self._most_bytes, self._bytes)
+
+    def _oldest(self) -> list[tuple[UUID, EndedRun]]:
+        """The runs that are too many here, by number or by bytes."""
+        number = len(self._near) - self._near_most
+        # Runs of a failed disk are many at once: the next calls move the others.
+        over = min(self._bytes - self._most_bytes, 10 * MOVED_BYTES)
+        if over > 0:
+            over += self._moved_bytes
+        moved: list[tuple[UUID, EndedRun]] = []
+        for run_id, ended in islice(self._near.items(), 10 * MOVED_AT_ONCE):
+            if len(moved) >= number and over <= 0:
+                break
+            moved.append((run_id, ended))
+            over -= memory_of(ended)
+        return moved
 
     def _write(self, rows: Sequence[BlockRun], places: Sequence[int]) -> None:
         """Put runs into the file, at these places. They are not there."""
@@ -276,7 +321,7 @@ class SpilledRuns(EndedRuns):
             # They stay in memory, in no block, until there is room.
             _warn_not_moved(len(rows), failure)
             for run_id, ended in ended_of(runs):
-                super()._put(run_id, ended)
+                self._put_near(run_id, ended)
 
     def learn_block(self, named: NamedBlock, runs: Sequence[BlockRun | None]) -> None:
         """The owner of the log has put these runs into a block. One that is another here is not that of the block."""
@@ -396,6 +441,15 @@ class SpilledRuns(EndedRuns):
         while page := self._asked(statement(name), (since, rows)):
             yield page
             since = page[-1][0] + b"\0"
+
+
+def memory_of(ended: EndedRun) -> int:
+    """Its memory in bytes, about."""
+    row, size = ended.row, RUN_BYTES
+    for text in (row.result, row.error, row.definition, *(each.error for each in ended.attempts)):
+        if text is not None:
+            size += getsizeof(text)
+    return size
 
 
 def block_run(ended: EndedRun) -> BlockRun:

@@ -37,8 +37,9 @@ from tickwise.adapters.store.keeper.log import EffectLog, OwnershipLost, Tenure
 from tickwise.adapters.store.keeper.projection import Projection
 from tickwise.adapters.store.keeper.read_ahead import ReadAhead
 from tickwise.adapters.store.keeper.rebuild import Contents
+from tickwise.adapters.store.keeper.search_turns import PACED, SearchTurn, SearchTurns, namespace_of
 from tickwise.adapters.store.keeper.shard_begin import begin_shard
-from tickwise.adapters.store.keeper.shards import SERVED_PARTS, SHARD_MAP, ShardIdentity
+from tickwise.adapters.store.keeper.shards import ALONE, SERVED_PARTS, SHARD_MAP, ShardIdentity
 from tickwise.adapters.store.keeper.spill_file import SpillLost
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.tables import VALUES
@@ -125,13 +126,17 @@ class KeeperStore(WrappedStore):
         gather_seconds: float = 0.0,
         make_ended: Callable[[], EndedRuns] = EndedRuns,
         read_ahead: Callable[[int], None] = lambda _position: None,
+        turns: SearchTurns | None = None,
     ) -> None:
         """`identity`: its place among several shards. `gather_seconds`: under load an entry begins at the earliest so
         long after the one before. An append costs a database much, and little for each of its bytes. `make_ended`: an
         empty container of ended runs; without it they are all in memory. `read_ahead` hears, while another process owns
-        the log, up to which position it is read."""
+        the log, up to which position it is read. `turns`: shared by all stores of a process."""
         self.log = log
+        self._turns = turns or SearchTurns(clock)
         self._identity, self._watch = identity, watch or ShardWatch()
+        self._shard = ALONE if identity is None else identity.number
+        """For the log of a process that has several."""
         self._gather_seconds, self._make_ended, self._read_ahead = gather_seconds, make_ended, read_ahead
         self._projection = projection
         self.position = 0
@@ -294,6 +299,7 @@ class KeeperStore(WrappedStore):
         self._watch.opened(tenure.epoch, self._since - begun)
         logger.info(
             "log_opened",
+            shard=self._shard,
             entries=self.position,
             epoch=tenure.epoch,
             jobs=len(memory.state.jobs),
@@ -348,23 +354,35 @@ class KeeperStore(WrappedStore):
     # ------------------------------------------------------------------------------------------- calls
 
     def around(self, name: str, call: Call) -> Call:  # noqa: ARG002  # the store behind it changes, so it is looked up
-        part, _, method = name.rpartition(".")
-
         async def durable(*given: Any, **named: Any) -> Any:
             self._check()
-            target = self._calls.get(name)
-            if target is None:
-                target = self._calls[name] = getattr(getattr(self.memory, part) if part else self.memory, method)
-            try:
-                # No method of a memory store awaits anything: all of it happens here, at once.
-                return await target(*given, **named)
-            except SpillLost as failure:
-                self._spill_lost(failure)
-                raise
-            finally:
-                await self._settled(name)
+            return await self._carry_out(name, None, given, named)
 
-        return durable
+        async def in_turn(*given: Any, **named: Any) -> Any:
+            self._check()
+            with await self._turns.turn(namespace_of(given)) as turn:
+                self._check()
+                return await self._carry_out(name, turn, given, named)
+
+        return in_turn if name in PACED else durable
+
+    async def _carry_out(
+        self, name: str, turn: SearchTurn | None, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        target = self._calls.get(name)
+        if target is None:
+            part, _, method = name.rpartition(".")
+            target = self._calls[name] = getattr(getattr(self.memory, part) if part else self.memory, method)
+        try:
+            # No method of a memory store awaits anything: all of it happens here, at once.
+            return await target(*given, **named)
+        except SpillLost as failure:
+            self._spill_lost(failure)
+            raise
+        finally:
+            if turn is not None:
+                turn.end()  # others need not wait until the log has what this one saw
+            await self._settled(name)
 
     def _check(self) -> None:
         if self._refusal is not None:
@@ -405,7 +423,7 @@ class KeeperStore(WrappedStore):
     def _throw_away(self, name: str, refused: Refused) -> None:
         """Undo a call whose effects no entry of the log can hold. The state is ahead of the log by that call alone: it
         is built once more from the log, without the call, which nobody is to repeat."""
-        logger.error("effects_refused", call=name, detail=refused.detail)
+        logger.error("effects_refused", shard=self._shard, call=name, detail=refused.detail)
         self._refusal = StoreUnavailable("the state is built again: the effects of a call could not be kept")
         self._undoing = True
         self._kick.set()
@@ -488,7 +506,7 @@ class KeeperStore(WrappedStore):
         self._refusal = _as_refusal(failure)
         if not isinstance(failure, OwnershipLost):
             self._watch.doubted()
-        logger.error("log_not_written", detail=failure.detail)
+        logger.error("log_not_written", shard=self._shard, detail=failure.detail)
         group.fail(InDoubt(failure.detail))
         self._fail_waiting(self._refusal)
         await self._build_again(failure)
@@ -517,7 +535,7 @@ class KeeperStore(WrappedStore):
 
     def _tell_lost(self, failure: TickwiseError, fault: BaseException | None = None) -> None:
         self._refusal = failure
-        logger.critical("log_lost", detail=failure.detail, exc_info=fault)
+        logger.critical("log_lost", shard=self._shard, detail=failure.detail, exc_info=fault)
         if self._lost is not None:
             self._lost(failure.detail)
 
@@ -550,7 +568,7 @@ class KeeperStore(WrappedStore):
                 # A log that is lost while another state is built: `_start_over` acquires it, and finds out whose it is.
                 pause = RENEW_SECONDS
                 self._trouble.take(failure)
-                logger.warning("lease_not_renewed", detail=failure.detail)
+                logger.warning("lease_not_renewed", shard=self._shard, detail=failure.detail)
 
     # ------------------------------------------------------------------------------------------- checkpoints
 
@@ -591,7 +609,7 @@ class KeeperStore(WrappedStore):
             detail, fault = failure.detail, None
         except Exception as other:  # noqa: BLE001  # a fault of this program must not stand in the way of the shard
             detail, fault = OWN_FAULT, other
-        logger.warning("checkpoint_not_kept", detail=detail, exc_info=fault)
+        logger.warning("checkpoint_not_kept", shard=self._shard, detail=detail, exc_info=fault)
         # The log still has all of it. The next one is tried after as much again.
         self._since, self._since_bytes = self._clock.monotonic(), 0
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.dispatch import claimed
 from tickwise.adapters.store.memory.records import Numbers
+from tickwise.adapters.store.memory.rows import fitting
 from tickwise.adapters.store.memory.state import Duty, State
 from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token, tokens_from
 from tickwise.domain.model import Claimed
@@ -47,7 +48,8 @@ class Held(Duty):
         held = [
             run for run_id in runs if (run := self._state.runs.get(run_id)) is not None and run.executor == executor
         ]
-        return [claimed(run, run.dispatched or self._state.now()) for run in held]
+        rows = (claimed(run, run.dispatched or self._state.now()) for run in held)
+        return fitting(rows, lambda row: row.spec)
 
     async def differed(self, runs: int) -> None:
         self._state.epoch = replace(self._state.epoch, differed=self._state.epoch.differed + runs)

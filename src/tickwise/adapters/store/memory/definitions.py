@@ -6,8 +6,10 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final, TypeVar
 from uuid import UUID
 
+from tickwise.adapters.store.memory.ended.job_table import RestingJob
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
@@ -19,6 +21,7 @@ from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind, JobStatus
 from tickwise.domain.model import Trigger, place_of
 from tickwise.domain.rules.requests import StopRequest, kept
+from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import (
     CHANGED_FIELDS,
     Added,
@@ -46,6 +49,13 @@ from tickwise.ports.store.placement import change_lasts, is_lasting, plan_lasts
 from tickwise.ports.store.quotas import Cost, QuotaRoom, StoredJob, cost_of, cost_of_change, cost_of_transfer
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
+
+LOOK_BUDGET: Final = 50_000
+"""Of one call of a search that may pause: some 100 ms, in which nobody else is answered. A job in memory costs 1."""
+ROW_COST: Final = 10
+"""A row with what follows from timers and runs, or one that is read from a file."""
+
+Item = TypeVar("Item")
 
 
 class Jobs(Duty):
@@ -401,10 +411,21 @@ class JobSearches(Duty):
 
     async def jobs(self, query: JobQuery) -> Page[JobRow]:
         found: list[JobRow] = []
+        budget, last = LOOK_BUDGET, None
         for job in self._may_match(query):
             if len(found) >= query.limit:
                 break
-            if query.calendar in (None, *job.calendars) and matches(row := self._state.job_row(job), query):
+            if budget <= 0 and query.may_pause and last is not None:
+                return paused(page_within(found, query.bytes_most), last)
+            last = job.listed
+            budget -= ROW_COST if isinstance(job, RestingJob) else 1
+            if not may_match(job, query):
+                continue
+            budget -= ROW_COST
+            row = self._state.job_row(job)
+            if (not query.statuses or row.status in query.statuses) and in_window(
+                row.next_run_at, query.next_run_after, query.next_run_before
+            ):
                 found.append(row)
         return page_within(found, query.bytes_most)
 
@@ -522,25 +543,32 @@ def may_find_resting(query: JobQuery) -> bool:
     return not goes_on and all(each is None for each in bounds)
 
 
-def matches(row: JobRow, query: JobQuery) -> bool:
-    """Check whether the job matches every condition of the search."""
+def may_match(job: JobRecord, query: JobQuery) -> bool:
+    """Check the conditions of the search that stand in the job itself: all but its status and its next run, which
+    follow from other rows and cost far more."""
     return (
-        all(
+        query.calendar in (None, *job.calendars)
+        and all(
             wanted is None or wanted == found
             for wanted, found in (
-                (query.key, row.key),
-                (query.schedule_type, row.schedule_type),
-                (query.task_kind, row.task_kind),
-                (query.owner, row.owner),
+                (query.key, job.key),
+                (query.schedule_type, job.schedule_type),
+                (query.task_kind, job.task_kind),
+                (query.owner, job.owner),
             )
         )
-        and (not query.ids or row.job_id in query.ids)
-        and (not query.statuses or row.status in query.statuses)
-        and (query.name is None or query.name.casefold() in row.name.casefold())
-        and query.labels.items() <= row.labels.items()
-        and selectors.matches(row.labels, query.within)
-        and in_window(row.next_run_at, query.next_run_after, query.next_run_before)
+        and (not query.ids or job.job_id in query.ids)
+        and (query.name is None or query.name.casefold() in job.name.casefold())
+        and query.labels.items() <= job.labels.items()
+        and selectors.matches(job.labels, query.within)
     )
+
+
+def paused(page: Page[Item], last: UUID) -> Page[Item]:
+    """The page of a search that has looked at as many rows as one call may, `last` the last of them."""
+    if not page.cut:
+        page.paused_at = SearchPlace(last)
+    return page
 
 
 def in_window(instant: float | None, after: float | None, before: float | None) -> bool:

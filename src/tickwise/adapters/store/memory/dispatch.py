@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory.limits import admit
 from tickwise.adapters.store.memory.overlap import settle
 from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import ExecutorRecord, RunRecord, TimeQueue
-from tickwise.adapters.store.memory.rows import Report, attempt_row, cancel_row, run_row
+from tickwise.adapters.store.memory.rows import ANSWER_CHARACTERS, Report, attempt_row, cancel_row, run_row
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain.audit import AuditEntry
 from tickwise.domain.decision import SkipReason
@@ -207,13 +207,17 @@ class Attempts(Duty):
         until = self._state.now() + request.ahead_seconds
         served = {(namespace, lane) for namespace, lane, _ in self._served(request, executor)}
         claims: list[Claimed] = []
+        characters = 0
         for run_id in runs:
+            if characters >= ANSWER_CHARACTERS:
+                break
             run = self._state.runs.get(run_id)
             if len(claims) >= request.limit or run is None or not self._state.is_claimable(run) or run.ready > until:
                 continue
             if (run.job.namespace, run.lane) in served:
                 self._state.hold(run, executor)
                 claims.append(claimed(run, self._state.now()))
+                characters += len(claims[-1].spec)
         return claims
 
     def _active(self, number: int) -> ExecutorRecord | None:
@@ -253,7 +257,8 @@ class Attempts(Duty):
         heapify(heads)
         claims: list[Claimed] = []
         stopped: list[RunRecord] = []
-        while heads and len(claims) < limit:
+        characters = 0
+        while heads and len(claims) < limit and characters < ANSWER_CHARACTERS:
             *_, served = heappop(heads)
             namespace, _, queue = served
             if by_priority and not claims:
@@ -264,6 +269,7 @@ class Attempts(Duty):
             else:
                 self._state.hold(run, executor)
                 claims.append(claimed(run, self._state.now()))
+                characters += len(claims[-1].spec)
             for following in head(*served):
                 heappush(heads, following)
         for run in stopped:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from tickwise.adapters.store.memory.definitions import LOOK_BUDGET, ROW_COST, paused
 from tickwise.adapters.store.memory.ended import ALL_RUNS, Within
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
@@ -59,9 +60,14 @@ class RunSearches(Duty):
 
     async def runs(self, query: RunQuery) -> Page[RunRow]:
         found: list[RunRow] = []
+        budget, last = LOOK_BUDGET, None
         for row in self._candidates(query):
             if len(found) >= query.limit:
                 break
+            if budget <= 0 and query.may_pause and last is not None:
+                return paused(page_within(found, query.bytes_most), last)
+            last = row.run_id
+            budget -= ROW_COST
             if query.is_met_by(row) and is_of(self._state.job_of(row), query):
                 found.append(with_texts(row, query.texts))
         return page_within(found, query.bytes_most)
@@ -75,11 +81,17 @@ class RunSearches(Duty):
             job = self._state.jobs.get(query.job_id)
             return iter(()) if job is None else rows_of(self._state, job, Within.of(query), is_search=True)
         states = frozenset(query.states)
-        active = self._state.runs if not states or not states <= FINAL else {}
+        active = self._active_of(query) if not states or not states <= FINAL else ()
         ended = self._state.ended.newest(
             namespace=query.namespace, failed=states == {RunState.FAILED}, within=Within.of(query), is_search=True
         )
         return newest_first(self._state, active, iter(()) if states and not states & FINAL else ended)
+
+    def _active_of(self, query: RunQuery) -> Iterator[UUID]:
+        """The active runs of the namespace and between the bounds: those of others cost a glance each, and no row."""
+        for run_id, run in self._state.runs.items():
+            if run.job.namespace == query.namespace and (query.before is None or run_id < query.before):
+                yield run_id
 
     async def tally(self, namespace: str | None, since: float, until: float) -> Sequence[Tally]:
         found = Counter[tuple[float, RunState]]()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.errors import Bug
@@ -11,6 +13,24 @@ from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.observing.usage import NOT_MEASURED, ResourceUsage
 from tickwise.domain.rules.requests import StopRequest
 from tickwise.ports.store import AttemptRow, CancelRow, RunRow
+
+Row = TypeVar("Row")
+
+ANSWER_CHARACTERS: Final = 8 << 20
+"""Of definitions in one answer, but for its last row. A keeper sends an answer as one message of 64 MB at most, and a
+character has up to 4 bytes."""
+
+
+def fitting(rows: Iterable[Row], definition: Callable[[Row], str]) -> list[Row]:
+    """The first rows whose definitions fit into one answer; the first one of all does."""
+    found: list[Row] = []
+    characters = 0
+    for row in rows:
+        found.append(row)
+        characters += len(definition(row))
+        if characters >= ANSWER_CHARACTERS:
+            break
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tickwise.adapters.store.memory.analytics import AnalyticsSearches
 from tickwise.adapters.store.memory.analytics.objectives import Objectives
@@ -46,6 +47,7 @@ from tickwise.adapters.store.memory.shards.shard_map import MemoryShardMap
 from tickwise.adapters.store.memory.state import State
 from tickwise.adapters.store.memory.timers import TimerCommands
 from tickwise.ports.clock import Clock
+from tickwise.ports.paging import Page
 from tickwise.ports.store import Handover, JobQuery, LetterQuery, RunQuery, SearchCount
 
 NEAR_SECONDS = 2.0
@@ -68,11 +70,12 @@ class Searches(Looks, LetterSearches, RunAnalyses):
 
     async def count(self, query: JobQuery | RunQuery | LetterQuery) -> SearchCount:
         whole = replace(query, bytes_most=None)
+        found: Page[Any]
         if isinstance(whole, JobQuery):
-            number = len(await self.jobs(whole))
+            found = await self.jobs(whole)
         else:
-            number = len(await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole)))
-        return SearchCount(number, is_whole=number < query.limit)
+            found = await (self.runs(whole) if isinstance(whole, RunQuery) else self.letters(whole))
+        return SearchCount(len(found), is_whole=len(found) < query.limit and found.paused_at is None)
 
 
 class MemoryStore:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tickwise.adapters.store.memory.quotas import give_back_runs
 from tickwise.adapters.store.memory.records import BatchRecord, TimeQueue, TimerRecord
+from tickwise.adapters.store.memory.rows import fitting
 from tickwise.adapters.store.memory.state import Duty
 from tickwise.domain.decision import SkipReason
 from tickwise.domain.errors import StoreUnavailable
@@ -62,7 +63,8 @@ class TimerCommands(Duty):
     async def take(self, request: FireRequest) -> FireBatch:
         state = self._state
         self._expire()
-        found = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
+        due = self._due(request) if request.other_zone_data_than is None else self._outdated(request)
+        found = fitting(due, lambda timer: timer.job.definition)
         batch_id = next(state.batch_numbers)
         if found:
             state.batches[batch_id] = BatchRecord({timer.job.job_id: timer for timer in found}, state.now(), {})

@@ -1,6 +1,7 @@
 """Timers, runs and attempts over several shards.
 
     take  ──► the batch of one shard, whose clock and rules it goes by; the next call begins with another shard
+                └── slow: the next call waits for the same answer
     claim ──► shard by shard, while there is room (`turns`)
     start, finish ──► where the token was drawn: its low bits say so (`domain.fencing`); what is refused there may have
                       moved, and is offered to the others
@@ -12,17 +13,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import structlog
 
 from tickwise.adapters.store.sharded import combining as combine
 from tickwise.adapters.store.sharded.definitions import Rules
-from tickwise.adapters.store.sharded.fleet import Fleet, together
+from tickwise.adapters.store.sharded.fleet import SLOW_SECONDS, Fleet, together
 from tickwise.adapters.store.sharded.membership import Memberships
 from tickwise.adapters.store.sharded.routes import ByNamespace, RoutedPart, ToEach
 from tickwise.adapters.store.sharded.turns import Turns
@@ -31,6 +32,7 @@ from tickwise.domain.fencing import SHARD_STEP, shard_bits
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.store import (
     AttemptRow,
@@ -42,8 +44,11 @@ from tickwise.ports.store import (
     FireRequest,
     Ready,
     RunStore,
+    Store,
     TimerStore,
 )
+
+T = TypeVar("T")
 
 GIVEN_BACK: Final = CODES[RunState.QUEUED]
 _RETURNS: Final = (GIVEN_BACK, CODES[RunState.SKIPPED])
@@ -58,6 +63,20 @@ logger = structlog.get_logger("tickwise.store")
 def batch_over() -> StoreUnavailable:
     """The error of a batch that was committed, released or never taken."""
     return StoreUnavailable("the batch of timers is over: nothing was fired; take the timers again")
+
+
+class LateCall(NamedTuple):
+    """A call to a slow shard that is under way."""
+
+    asked: object
+    """Its question: the answer is for those who ask the same."""
+    call: asyncio.Task[Any]
+
+
+def _noted(call: asyncio.Task[Any]) -> None:
+    """The error of a late call is known, also where nobody asks the same again."""
+    if not call.cancelled():
+        call.exception()
 
 
 class Batches:
@@ -93,6 +112,15 @@ class Timers(RoutedPart):
         self._batches = batches
         self._rules = rules
         self._turns = Turns(fleet)
+        self._late: defaultdict[int, list[LateCall]] = defaultdict(list)
+        """Calls to shards that were slow, and whose answers nobody has heard yet."""
+
+    async def close(self) -> None:
+        """Give the slow calls a moment to end, then end them."""
+        calls = [each.call for late in self._late.values() for each in late]
+        if calls:
+            await asyncio.wait(calls, timeout=SLOW_CLAIM_SECONDS)
+            await end_tasks(calls)
 
     async def fire(self, horizon_seconds: float, limit: int, *, named: bool = False, traced: bool = False) -> Fired:
         """See the port. Each shard fires its share of `limit`; one that has less leaves its room to those after it."""
@@ -101,11 +129,12 @@ class Timers(RoutedPart):
             room = limit - timers
             if room <= 0:
                 break
+
+            async def fire(store: Store, room: int = room) -> Fired:
+                return await store.timers.fire(horizon_seconds, room, named=named, traced=traced)
+
             try:
-                fired = await self._fleet.on(
-                    number,
-                    lambda store, room=room: store.timers.fire(horizon_seconds, room, named=named, traced=traced),  # type: ignore[misc]  # mypy infers no type of a default
-                )
+                fired = await self._soon(number, (horizon_seconds, named, traced), fire)
             except StoreUnavailable:
                 self._fleet.is_slow(number)
                 if timers or number != self._last_there():
@@ -123,7 +152,7 @@ class Timers(RoutedPart):
         failed: StoreUnavailable | None = None
         for number in self._turns.order():
             try:
-                batch = await self._fleet.on(number, lambda store: store.timers.take(request))
+                batch = await self._soon(number, request, lambda store: store.timers.take(request))
             except StoreUnavailable as away:
                 self._fleet.is_slow(number)
                 failed = away
@@ -139,6 +168,28 @@ class Timers(RoutedPart):
         if empty is None:
             raise failed if failed is not None else StoreUnavailable("no database can be reached")
         return empty
+
+    async def _soon(self, number: int, asked: object, call: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+        """The answer of one shard within `SLOW_SECONDS`. A later one counts for the next call that asks the same, so a
+        shard that is always slow fires, too. A batch that nobody asks for any more is over after `BATCH_SECONDS`."""
+        late = self._late[number]
+        waiting: asyncio.Task[T] | None = next((each.call for each in late if each.asked == asked), None)
+        late[:] = [each for each in late if each.asked != asked and not each.call.done()]
+        if waiting is None:
+            waiting = asyncio.create_task(self._on(number, call))
+        try:
+            done, _ = await asyncio.wait({waiting}, timeout=SLOW_SECONDS)
+        except asyncio.CancelledError:
+            waiting.cancel()
+            raise
+        if done:
+            return waiting.result()
+        waiting.add_done_callback(_noted)
+        late.append(LateCall(asked, waiting))
+        raise ShardUnavailable(f"shard {number} did not answer in {SLOW_SECONDS:.0f} s", shards={number})
+
+    async def _on(self, number: int, call: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+        return await self._fleet.on(number, call)
 
     async def commit(self, batch_id: int, fires: Sequence[Fire]) -> int:
         """See the port."""

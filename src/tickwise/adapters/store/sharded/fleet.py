@@ -167,6 +167,26 @@ class Fleet:
                 raise
             return await self.on(there, call)
 
+    # ------------------------------------------------------------------ any shard
+
+    async def from_any(self, call: Callable[[Store], Awaitable[T]]) -> T:
+        """Make a call to the first shard, and to all others at once while it is away or slow; the first answer counts.
+        Raises `StoreUnavailable` of the first shard if none is there: no shard is waited for after another."""
+        first, *others = self.numbers()
+        calls = [asyncio.create_task(self.on(first, call))]
+        try:
+            if not self.is_away(first):
+                await asyncio.wait(calls, timeout=SLOW_SECONDS)
+            if not _has_answer(calls[0]):
+                self.is_slow(first)
+                calls += [asyncio.create_task(self.on(number, call)) for number in others]
+            left = {*calls}
+            while left and not any(map(_has_answer, calls)):
+                _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            return next(filter(_has_answer, calls), calls[0]).result()
+        finally:
+            await end_tasks(calls)
+
     # ------------------------------------------------------------------ each shard
 
     async def each(
@@ -226,6 +246,11 @@ class Fleet:
     def is_slow(self, number: int) -> None:
         """Note that a shard is away or slow."""
         self._away_until[number] = self.clock.monotonic() + AWAY_SECONDS
+
+
+def _has_answer(call: asyncio.Future[Any]) -> bool:
+    """True for a call that has ended, and not because its shard is away."""
+    return call.done() and not (call.cancelled() or isinstance(call.exception(), StoreUnavailable))
 
 
 async def together(calls: Mapping[int, Coroutine[Any, Any, T]]) -> dict[int, T]:

@@ -22,10 +22,11 @@ from uuid import UUID
 import structlog
 
 from tickwise.adapters.store.sharded.fleet import Fleet
-from tickwise.domain.errors import Conflict, ShardUnavailable, StoreUnavailable
+from tickwise.domain.errors import Conflict, InDoubt, ShardUnavailable, StoreUnavailable
 from tickwise.domain.fencing import HeldDigest, shard_bits
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.capacities import Capacity
+from tickwise.observability.tasks import end_tasks
 from tickwise.ports.store import Beat, Epoch, ExecutorRow, Expired, NewExecutor, Store
 
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class Executors:
             del member.beating[number]
             try:
                 answers[number] = task.result()
-            except StoreUnavailable:
+            except (StoreUnavailable, InDoubt):  # the next beat renews it
                 failed.add(number)
         return answers, failed
 
@@ -227,8 +228,7 @@ class Executors:
     async def leave(self, executor: int) -> None:
         """See the port. A shard that is away frees what it counts as held when the lease there ends."""
         member = self._memberships.of(executor)
-        for task in member.beating.values():
-            task.cancel()
+        await end_tasks(member.beating.values())
         await self._fleet.each(lambda store: store.executors.leave(executor), lenient=True, patient=True)
         self._memberships.forget(executor)
 

@@ -29,7 +29,6 @@ from tickwise.adapters.store.sharded.namespaces import Namespaces, Removals
 from tickwise.adapters.store.sharded.placing import KnownPlaces
 from tickwise.adapters.store.sharded.routes import PEOPLE, ROUTES, ByNamespace, RoutedPart, ToEach, ToFirst
 from tickwise.adapters.store.sharded.searches import Searches
-from tickwise.domain.errors import StoreUnavailable
 from tickwise.ports.clock import Clock
 from tickwise.ports.shards import ShardMap
 from tickwise.ports.store import Handover, Store, UpkeepStore
@@ -106,18 +105,13 @@ class ShardedStore:
 
     async def close(self) -> None:
         """See the port."""
+        await self.timers.close()
         await self.attempts.close()
         await self.fleet.close()
 
     async def now(self) -> float:
         """See the port: the clock of the first database, or of another while that is away."""
-        failed: StoreUnavailable | None = None
-        for number in self.fleet.numbers():
-            try:
-                return await self.fleet.on(number, lambda store: store.now())
-            except StoreUnavailable as away:
-                failed = away
-        raise failed if failed is not None else StoreUnavailable("no database can be reached")
+        return await self.fleet.from_any(lambda store: store.now())
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""

@@ -16,6 +16,8 @@ from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, Readab
 ROWS_A_WRITE: Final = 400
 BYTES_A_WRITE: Final = 256 << 10
 """Of texts. Nodes take 16 MiB in one mutation."""
+ROW_BYTES: Final = 1_200
+"""The memory of a row of a job or run beside its long texts, with its key and values."""
 
 LONG_TEXTS: Final = frozenset(
     {"definition", "error", "result", "reason", "cancel_error", "pause_reason", "value_before", "value_after", "detail"}
@@ -75,6 +77,9 @@ class PendingRows:
         self.horizon = horizon
         self.partitions: dict[tuple[str, RowKey], PendingPartition] = {}
         self.count = 0
+        """The number of rows that are not written."""
+        self.size = 0
+        """The memory in bytes, about, of all that came, also of what went again."""
 
     def put(
         self, table: ReadableTable, key: RowKey, position: int, columns: Mapping[str, Any], *, is_fresh: bool = False
@@ -86,6 +91,7 @@ class PendingRows:
             row.is_new = is_fresh and position > self.horizon and row.deleted_at is None
         row.columns.update(columns)
         row.position = position
+        self.size += _text_size(columns)
         return row
 
     def add(
@@ -94,6 +100,7 @@ class PendingRows:
         """A row of the partition `bucket` that nothing was said of here, and that only ends with its partition."""
         self._partition(table.group, bucket).final.append(RowWrite(table, bucket + rest, position, columns))
         self.count += 1
+        self.size += ROW_BYTES + _text_size(columns)
 
     def delete(self, table: ReadableTable, key: RowKey, position: int) -> None:
         """End a row."""
@@ -122,8 +129,10 @@ class PendingRows:
         return row is not None and row.is_new
 
     def writes(self) -> Iterator[tuple[Sequence[RowWrite], PartitionDrop | None]]:
-        """All of it, in writes of one partition each, none too large."""
-        for (group, key), partition in self.partitions.items():
+        """All of it, in writes of one partition each, none too large. What is taken to be written is not kept."""
+        for group, key in [*self.partitions]:
+            partition = self.partitions.pop((group, key))
+            self.count -= len(partition.rows) + len(partition.final)
             dropped_at = partition.dropped_at
             drop = None if dropped_at is None else PartitionDrop(group, key, dropped_at)
             rows: list[RowWrite] = []
@@ -150,4 +159,5 @@ class PendingRows:
         if row is None:
             row = partition.rows[table, key] = PendingRow()
             self.count += 1
+            self.size += ROW_BYTES
         return row

@@ -9,9 +9,10 @@ A tenure begins with the checkpoint, in the background: nobody waits for it.
 
 A run that came a moment ago is held back, since it may end soon: its life is then one row. The place stays before it.
 Where many wait they wait longer for their end: to write each at each of its steps would make all of them wait more.
-When the database is slow, rows of many changes become one; beyond `PENDING_KEYS` no more entries are read, and beyond
-`BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing waits:
-the tables are made anew from checkpoint and log once they are there (`tickwise db upgrade`).
+When the database is slow, rows of many changes become one. Memory is bounded by bytes (`budget`): a window becomes rows
+portion by portion, as fast as they are written, and while it is full no more entries are read; they are in the log.
+Beyond `BEHIND_BYTES` of them commits wait, so that a takeover never has more to read. When a table is missing nothing
+waits: the tables are made anew from checkpoint and log once they are there (`tickwise db upgrade`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -29,12 +29,14 @@ from tickwise.adapters.store.keeper.blocks import names_in, pages_of_blocks
 from tickwise.adapters.store.keeper.images import Reader
 from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.keeper.projection import Progress
+from tickwise.adapters.store.keeper.readable.budget import BacklogBudget
 from tickwise.adapters.store.keeper.readable.pending import PendingRows
 from tickwise.adapters.store.keeper.readable.shadow import Shadow
 from tickwise.adapters.store.keeper.readable.tables import PartitionDrop, ReadableTables, RowWrite, TablesPlace
 from tickwise.adapters.store.keeper.readable.tail import LogTail
-from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, PROJECTED, Change, ChangeWindow
+from tickwise.adapters.store.keeper.readable.window import ENDED_PATH, PROJECTED, ChangeWindow
 from tickwise.domain.errors import Bug, Misconfigured, TickwiseError, Unavailable
+from tickwise.observability.event_pace import EventPace
 from tickwise.observability.tasks import end_tasks
 from tickwise.ports.clock import Clock
 
@@ -51,8 +53,6 @@ node about twice as much. With 10,000 runs under way that is the difference betw
 `HELD_SECONDS`: both would stay as they are."""
 HELD_KEYS: Final = 5_000
 """Jobs and runs that changed: some 500 new runs a second."""
-PENDING_KEYS: Final = 100_000
-"""Jobs and runs that changed, some 60 MB. From half of it on nothing is held back."""
 BEHIND_BYTES: Final = 64 << 20
 """Of entries: about 2 s of replay. From half of it on nothing is held back."""
 WRITES_AT_ONCE: Final = 4
@@ -61,8 +61,6 @@ LOOK_SECONDS: Final = 5.0
 """Between two looks whether the tables are still the same ones."""
 RETRY_SECONDS: Final = 0.5
 MISSING_SECONDS: Final = 5.0
-TURN_KEYS: Final = 50
-"""After so many keys that become rows, about 1 ms, the event loop has its turn: they must not hold up commits."""
 TURN_CHANGES: Final = 500
 """After so many changes that are only merged the event loop has its turn, too."""
 CLOSE_SECONDS: Final = 5.0
@@ -81,8 +79,12 @@ Writes = Iterator[tuple[Sequence[RowWrite], PartitionDrop | None]]
 class TableProjector:
     """The port `Projection` into readable tables."""
 
-    def __init__(self, tables: ReadableTables, clock: Clock, *, shard: int) -> None:
-        self._tables, self._clock, self._shard = tables, clock, shard
+    def __init__(
+        self, tables: ReadableTables, clock: Clock, *, shard: int, budget: BacklogBudget | None = None
+    ) -> None:
+        """`budget`: the one of all projectors of this process."""
+        self._tables, self._clock, self._shard, self._budget = tables, clock, shard, budget or BacklogBudget()
+        self._pace = EventPace(clock)
         self._log: EffectLog | None = None
         self._tail: LogTail | None = None
         self._shadow: Shadow | None = None
@@ -102,6 +104,11 @@ class TableProjector:
         self._taking = asyncio.Lock()
         """Held while changes become rows: they come in the order of their entries."""
         self._work, self._drained = asyncio.Event(), asyncio.Event()
+        self._handing = asyncio.Lock()
+        """Held while rows wait until those before them are written."""
+        self._writing: asyncio.Task[None] | None = None
+        self._written = PendingRows(0)
+        """The rows that are being written, or were written last."""
         self.position = 0
         """Up to there all is in the tables, for good."""
         self.generation = 0
@@ -113,7 +120,8 @@ class TableProjector:
     async def follow(self, log: EffectLog, *, checkpoint: int, last: int) -> None:
         """See the port."""
         await self._stop()
-        self._log, self._tail, self._checkpoint = log, LogTail(log, last), checkpoint
+        self._budget.join()
+        self._log, self._tail, self._checkpoint = log, LogTail(log, last, lambda: self._budget.tail), checkpoint
         # Until its place is known: a checkpoint that counted meanwhile might hide what is not projected.
         self._is_suspended, self.position = False, 0
         self._hurry.clear()
@@ -139,7 +147,7 @@ class TableProjector:
         """See the port."""
         pending = None if self._shadow is None else self._shadow.pending
         waiting = 0 if self._tail is None else self._tail.behind_bytes
-        return Progress(self.position, waiting, 0 if pending is None else pending.count)
+        return Progress(self.position, waiting, self._written.count + (0 if pending is None else pending.count))
 
     def kept(self, checkpoint: int) -> None:
         """See the port."""
@@ -161,6 +169,7 @@ class TableProjector:
     async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
+            self._budget.leave()
             await end_tasks([task])
         await self._tell()
 
@@ -188,7 +197,16 @@ class TableProjector:
                 # A fault of this program must not stand in the way of the shard.
                 logger.exception("tables_failed", shard=self._shard)
                 pause = await self._suspend()
+            finally:
+                await self._drop_backlog()
             await self._clock.sleep(pause)
+
+    async def _drop_backlog(self) -> None:
+        """Nothing of it is lost: it is read again, from the place on."""
+        if self._writing is not None:
+            await end_all(self._writing)
+        self._shadow = self._writing = None
+        self._written, self._window = PendingRows(0), ChangeWindow()
 
     async def _suspend(self) -> float:
         """Nobody waits any more; for how long to wait before the next try."""
@@ -249,11 +267,11 @@ class TableProjector:
         return until
 
     async def _relieve(self, shadow: Shadow) -> None:
-        """Write what a checkpoint gave so far if it is much; others have their turn."""
+        """Write the rows that came to be if they are many, beside those that come; others have their turn."""
         pending = shadow.pending
-        if pending is not None and pending.count >= PENDING_KEYS:
+        if pending is not None and pending.size >= self._budget.rows:
             shadow.pending = PendingRows(pending.horizon)
-            await self._write(pending)
+            await self._hand_over(pending)
         await self._clock.sleep(0.0)
 
     async def _take_entries(self, shadow: Shadow, reader: Reader, horizon: int) -> None:
@@ -268,14 +286,15 @@ class TableProjector:
                     if shadow.pending is None and entry.position > done:
                         shadow.pending = PendingRows(horizon)
                     # An earlier owner may have written rows up to the horizon, in other steps than these.
-                    if entry.position <= horizon or self._window.is_apart(decoded):
+                    is_apart = entry.position <= horizon or self._window.is_apart(decoded)
+                    if is_apart:
                         await self._settle(shadow, everything=True)
-                        shadow.take_entry(reader, decoded, entry.position)
-                    else:
-                        self._window.add(reader, decoded, entry.position, self._clock.monotonic())
+                    self._window.add(reader, decoded, entry.position, self._clock.monotonic())
                     self._read = entry.position
+                    if is_apart:
+                        await self._settle(shadow, everything=True)
                 self._work.set()
-                while self._is_full(shadow):
+                while self._window.size >= self._budget.window:
                     self._drained.clear()
                     await self._drained.wait()
                 changes += len(decoded.changes)
@@ -284,20 +303,17 @@ class TableProjector:
                     await self._clock.sleep(0.0)
             await tail.came.wait()
 
-    def _is_full(self, shadow: Shadow) -> bool:
-        return len(self._window) + (shadow.pending.count if shadow.pending is not None else 0) >= PENDING_KEYS
-
     async def _settle(self, shadow: Shadow, *, everything: bool) -> int:
-        """Turn what the window has into pending rows, but for what it holds back; up to which position all is."""
-        window, changes = self._window, dict[str, dict[Any, Change]]()
+        """Turn what the window has into pending rows, but for what it holds back; up to which position all is. Rows
+        of many changes are written meanwhile."""
+        window = self._window
         if not len(window):
             return self._read
         held_seconds = HELD_SECONDS if len(window) < HELD_KEYS else HELD_LOAD_SECONDS
         before = math.inf if everything else self._clock.monotonic() - held_seconds
-        steps = chain(window.take(before, changes), shadow.take(changes, window.position))
-        for step, _ in enumerate(steps, start=1):
-            if step % TURN_KEYS == 0:
-                await self._clock.sleep(0.0)
+        for portion in window.take(before):
+            shadow.take(portion, window.position)
+            await self._relieve(shadow)
         return window.done if len(window) else self._read
 
     async def _write_behind(self, shadow: Shadow, horizon: int) -> None:
@@ -311,14 +327,17 @@ class TableProjector:
             self._work.clear()
             began = clock.monotonic()
             async with self._taking:
-                is_full = len(self._window) >= PENDING_KEYS // 2 or tail.behind_bytes > BEHIND_BYTES // 2
+                is_full = self._window.size >= self._budget.held or tail.behind_bytes > BEHIND_BYTES // 2
                 position = await self._settle(shadow, everything=self._hurry.is_set() or is_full)
                 pending = shadow.pending
                 if pending is not None and pending.partitions:
                     shadow.pending = PendingRows(horizon)
             self._drained.set()
             if pending is not None and pending.partitions:
-                await self._write(pending)
+                await self._hand_over(pending)
+            pending = None  # rows leave memory as they are written
+            if self._writing is not None:
+                await self._all_written()
                 await self._keep_place(position)
             elif position > self.position and (self._wanted > self.position or began - self._looked >= LOOK_SECONDS):
                 await self._keep_place(position)
@@ -360,6 +379,21 @@ class TableProjector:
 
     # ------------------------------------------------------------------------------------------- writing
 
+    async def _hand_over(self, pending: PendingRows) -> None:
+        """Have rows written once those before them are."""
+        async with self._handing:
+            await self._all_written()
+            self._written = pending
+            self._writing = asyncio.create_task(self._write(pending))
+
+    async def _all_written(self) -> None:
+        """Return once all rows that were handed over are in the tables; raise why they cannot be."""
+        writing = self._writing
+        if writing is not None:
+            await writing
+            if self._writing is writing:
+                self._writing = None
+
     async def _write(self, pending: PendingRows) -> None:
         """Store all rows: a few partitions at once, each write until it is there."""
         writes = pending.writes()
@@ -386,8 +420,9 @@ class TableProjector:
                     await self._store((row,), None)
                 return
             self.refused += 1
-            key = [f"{row.table.name} {row.key}" for row in rows]
-            logger.error("row_refused", shard=self._shard, row=key, detail=failure.detail)
+            if count := self._pace.due("row"):
+                key = [f"{row.table.name} {row.key}" for row in rows]
+                logger.error("row_refused", shard=self._shard, row=key, detail=failure.detail, count=count)
 
     async def _patiently(self, ask: Callable[[], Awaitable[None]]) -> None:
         """Ask until the database answers."""

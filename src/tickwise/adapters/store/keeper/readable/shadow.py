@@ -14,11 +14,11 @@ same rows, also if they began at different checkpoints.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.adapters.store.keeper.images import Entry, Reader
 from tickwise.adapters.store.keeper.readable.columns import (
     NOTHING_OF_LIVE_RUNS,
     Columns,
@@ -54,7 +54,6 @@ from tickwise.adapters.store.keeper.readable.window import (
     RUNS_PATH,
     Change,
     Changes,
-    ChangeWindow,
 )
 from tickwise.adapters.store.keeper.tables import TimerImage
 from tickwise.adapters.store.keeper.tracking import FIELDS, FRESH, GONE, WHOLE
@@ -67,6 +66,10 @@ _ATTEMPT_FIELDS: Final = frozenset({"state", "attempt", "token", "executor", "di
 _ATTEMPT_NEEDS: Final = {"state": RunState.QUEUED, "attempt": 0, "token": 0, "executor": None, "attempts": ()}
 
 
+_NO_HOURS: Final[dict[int, int]] = {}
+"""Of all jobs that had no run yet: most of them, where timers are many. Nothing is put in."""
+
+
 class KnownJob:
     """The part of a job that names its rows."""
 
@@ -74,9 +77,9 @@ class KnownJob:
 
     def __init__(self, job_id: UUID, namespace: str) -> None:
         self.job_id = job_id
-        self.namespace = namespace
+        self.namespace = intern(namespace)
         self.due: int | None = None
-        self.hours: dict[int, int] = {}
+        self.hours: dict[int, int] = _NO_HOURS
         """The number of its runs in the state, by hour."""
 
     @property
@@ -132,56 +135,37 @@ class Shadow:
 
     def take_rows(self, path: str, rows: Mapping[Any, Any], position: int) -> None:
         """Rows of a table of a checkpoint."""
-        self._take_at_once({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
+        self.take({path: {key: (WHOLE, value) for key, value in rows.items()}}, position)
 
-    def take_entry(self, reader: Reader, entry: Entry, position: int) -> None:
-        """The effects of one commit."""
-        window, changes = ChangeWindow(), dict[str, dict[Any, Change]]()
-        window.add(reader, entry, position, 0.0)
-        for _ in window.take(0.0, changes):
-            pass
-        self._take_at_once(changes, position)
-
-    def _take_at_once(self, tables: Changes, position: int) -> None:
-        for _ in self.take(tables, position):
-            pass
-
-    def take(self, tables: Changes, position: int) -> Iterator[None]:
-        """Take the outcome for each key, step by step. What comes is taken before what goes: so a run that ends stays
-        in its bucket, and its job is known."""
+    def take(self, tables: Changes, position: int) -> None:
+        """Take the outcome for each key. What comes is taken before what goes: so a run that ends stays in its bucket,
+        and its job is known."""
         none: Mapping[Any, Change] = {}
         jobs, runs = tables.get(JOBS_PATH, none), tables.get(RUNS_PATH, none)
         ended, audit = tables.get(ENDED_PATH, none), tables.get(AUDIT_PATH, none)
         for job_id, change in jobs.items():
             if change[0] != GONE:
                 self._put_job(job_id, change, position)
-                yield
         for run_id, (how, value) in ended.items():
             if how != GONE:
                 self._put_ended(run_id, value, position)
-                yield
         for run_id, change in runs.items():
             if change[0] != GONE:
                 self._put_run(run_id, change, position)
-                yield
         for run_id, (how, _) in ended.items():
             if how == GONE:
                 self._retire(run_id, position)
-                yield
         for run_id, (how, _) in runs.items():
             if how == GONE:
                 self._forget(run_id, position)
-                yield
         for number, (how, row) in audit.items():
             if how == GONE:
                 self._retire_entry(number, position)
             else:
                 self._put_entry(row, position)
-            yield
         for job_id, (how, _) in jobs.items():
             if how == GONE:
                 self._drop_job(job_id, position)
-                yield
         self._drop_buckets(position)
 
     # ------------------------------------------------------------------------------------------- jobs
@@ -368,6 +352,8 @@ class Shadow:
                 self.pending.put(JOBS, job.key, position, {"first_hour": hour})
             else:
                 self.pending.put(RUN_HOURS, (job.namespace, job.job_id, hour), position, {}, is_fresh=True)
+        if job.hours is _NO_HOURS:
+            job.hours = {}
         job.hours[hour] = known + 1
         self.buckets[job.bucket(hour)] += 1
 

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Callable
 
 from tickwise.adapters.store.keeper.log import EffectLog, LogEntry
-
-TAIL_BYTES: Final = 32 << 20
 
 
 class LogTail:
     """The entries since a tenure began."""
 
-    def __init__(self, log: EffectLog, last: int) -> None:
-        self._log = log
+    def __init__(self, log: EffectLog, last: int, most: Callable[[], int]) -> None:
+        """`most`: the bytes of entries that may be in memory."""
+        self._log, self._most = log, most
         self.last = last
         """The position of the newest entry."""
         self._kept: deque[LogEntry] = deque()
@@ -36,7 +34,7 @@ class LogTail:
         self._bytes += len(body)
         self._sizes.append((position, len(body)))
         self.behind_bytes += len(body)
-        while self._bytes > TAIL_BYTES:
+        while self._bytes > self._most():
             self._bytes -= len(self._kept.popleft().body)
         self.came.set()
 

@@ -319,6 +319,9 @@ class Refusal(msgspec.Struct, array_like=True):
     kind: str
     detail: str
     attributes: dict[str, Raw]
+    ancestors: list[str] = []
+    """The classes that `kind` is one of, the nearest first: for a reader of an earlier release, which knows one of
+    these only."""
 
 
 def _kinds(root: type[TickwiseError]) -> dict[str, type[TickwiseError]]:
@@ -334,18 +337,19 @@ _readers: Final = {name: reader(kind) for name, kind in _ATTRIBUTES.items()}
 _any: Final = reader(Any)
 
 
-def refusal(failure: TickwiseError) -> tuple[str, str, dict[str, Any]]:
+def refusal(failure: TickwiseError) -> tuple[str, str, dict[str, Any], list[str]]:
     """An error to be written. One that only the keeper knows becomes the nearest that the port names."""
     if isinstance(failure, OwnershipLost):
-        return InDoubt.__name__, failure.detail, {}
-    kind = next(each for each in type(failure).__mro__ if _ERRORS.get(each.__name__) is each)
+        return InDoubt.__name__, failure.detail, {}, []
+    kind, *ancestors = (each.__name__ for each in type(failure).__mro__ if _ERRORS.get(each.__name__) is each)
     attributes = {name: value for name, value in vars(failure).items() if name != "detail"}
-    return kind.__name__, failure.detail, attributes
+    return kind, failure.detail, attributes, ancestors
 
 
 def error_of(found: Refusal) -> TickwiseError:
-    """The error again. One of another release that this one does not know is a plain `TickwiseError`."""
-    kind: type[TickwiseError] = _ERRORS.get(found.kind, TickwiseError)
+    """The error again. One of another release that this one does not know is the nearest that it does."""
+    known = (_ERRORS[name] for name in (found.kind, *found.ancestors) if name in _ERRORS)
+    kind: type[TickwiseError] = next(known, TickwiseError)
     failure: TickwiseError = kind.__new__(kind)
     Exception.__init__(failure, found.detail)
     failure.detail = found.detail

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from tickwise import __version__
-from tickwise.adapters.store.keeper.wire.forms import Refusal, encoded, error_of, handovers, reader
+from tickwise.adapters.store.keeper.wire.forms import FORMS, Refusal, encoded, error_of, handovers, reader
 from tickwise.adapters.store.keeper.wire.frames import (
     FRAME_MAX_BYTES,
     NOTICE,
@@ -59,6 +59,8 @@ class KeeperLink(FrameProtocol):
         self._why = ""
         """The reason for the end, if it is known."""
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self._left: set[int] = set()
+        """The calls whose callers went away: what they hand over is told all the same."""
         self._room = asyncio.Semaphore(CALLS_MOST)
         self._silent_looks = 0
         """Since something was heard."""
@@ -124,6 +126,10 @@ class KeeperLink(FrameProtocol):
             self._watch = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
         try:
             return await waiting
+        except asyncio.CancelledError:
+            if name in FORMS and not self.has_ended:
+                self._left.add(number)
+            raise
         finally:
             self._waiting.pop(number, None)
             self._end_if_left()
@@ -148,9 +154,10 @@ class KeeperLink(FrameProtocol):
             raise msgspec.ValidationError("a client asks, and is asked nothing")
         waiting = self._waiting.get(response.number)
         refused = _refusals(response.error)
-        if refused is not None:
+        if refused is not None or response.number in self._left:
             self._hand_over(_result(response.result)[1])
         if waiting is None or waiting.done():
+            self._left.discard(response.number)
             return  # of the watch, or its caller went away
         if refused is None:
             waiting.set_result(response.result)

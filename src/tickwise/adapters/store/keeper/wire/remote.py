@@ -1,7 +1,8 @@
 """`RemoteStore`: the port `Store`, carried out by the keeper that owns the shard.
 
     call ──► the link there is ──► the answer
-               └─ none, or not the owner's any more ──► look who owns the shard ──► connect ──► the same call
+               ├─ refused ──► look who owns the shard: another keeper? ──┐
+               └─ none, or not the owner's any more ─────────────────────┴──► connect to the owner ──► the same call
 
 A call that was not carried out is made again until `PATIENCE_SECONDS` have passed: a takeover takes less. One whose
 answer was lost is `InDoubt`, as the port says, unless it changes nothing.
@@ -10,6 +11,7 @@ answer was lost is `InDoubt`, as the port says, unless it changes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -72,6 +74,8 @@ class RemoteStore:
         self.clock = clock
         self._find, self._key, self._patience = find, key, patience_seconds
         self._link: KeeperLink | None = None
+        self._published = ""
+        """The endpoint to which the link leads, as its owner published it."""
         self._connecting = asyncio.Lock()
         self._tell: Callable[[Handover], None] = lambda _: None
         self._is_closed = False
@@ -134,6 +138,7 @@ class RemoteStore:
                 if self.clock.monotonic() > end:
                     raise
                 note_wait(failure)
+                await self._leave_if_moved()
             except asyncio.CancelledError:
                 note_wait(self._unanswered(), is_guess=True)
                 raise
@@ -143,6 +148,17 @@ class RemoteStore:
                 ) from None
             await self.clock.sleep(pause * (0.5 + self.clock.chance()))
             pause = min(2 * pause, PAUSE_MAX_SECONDS)
+
+    async def _leave_if_moved(self) -> None:
+        """Leave a keeper that refuses calls once another one owns the shard: one that lost the database alone cannot
+        know of it."""
+        link = self._link
+        if link is None or not link.is_open:
+            return
+        with contextlib.suppress(StoreUnavailable):
+            published = await self._find()
+            if published and link is self._link and published != self._published:
+                link.leave()
 
     def _unanswered(self) -> StoreUnavailable:
         """The reason for a call that nobody has answered or refused."""
@@ -166,6 +182,7 @@ class RemoteStore:
                 raise KeeperAway(f"no keeper owns shard {self.shard}: start `tickwise keeper`")
             endpoint = Endpoint.read(published)
             self._link = link = await self._connect(endpoint, published)
+            self._published = published
             upkeep: RemoteUpkeep = self.upkeep
             if upkeep.cluster_id not in ("", link.welcome.cluster_id):
                 link.abort()

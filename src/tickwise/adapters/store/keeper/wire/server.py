@@ -24,6 +24,7 @@ import structlog
 
 from tickwise import __version__
 from tickwise.adapters.store.keeper.handed_over import HEARD
+from tickwise.adapters.store.keeper.search_turns import SearchTurns
 from tickwise.adapters.store.keeper.wire.forms import FORMS, NotServedHere, check_size, encoded, reader, refusal
 from tickwise.adapters.store.keeper.wire.frames import (
     FRAME_MAX_BYTES,
@@ -70,6 +71,8 @@ class KeeperServer:
         self.metrics = metrics
         self.stores: dict[int, Store] = {}
         """The shards that are served, by their numbers."""
+        self.turns = SearchTurns(clock)
+        """All shards share the thread of this process."""
         self.strangers = Strangers()
         self._pace = EventPace(clock)
         self._certificate = certificate
