@@ -661,3 +661,25 @@ async def test_a_late_note_of_dropped_segments_and_a_late_release_change_nothing
     before = await log.owner()
     assert [False] == await _carried_out_late(link, released)
     assert before == await log.owner()
+
+
+async def test_what_was_not_sent_since_the_node_reads_slowly_is_sent_later(link: CassandraLink) -> None:
+    """The driver refuses while its connection is full, so nothing of it is in doubt; once it has room all goes on."""
+    await link.ask("shard_read", 999)  # it is prepared
+    connections = [pool._connection for pool in link._session.get_pools()]
+    assert connections
+    refused = asyncio.Event()
+    for each in connections:
+        each._socket_writable = False
+
+    async def empties() -> None:
+        await link.clock.sleep(0.3)
+        refused.set()
+        for each in connections:
+            each._socket_writable = True
+
+    emptying = asyncio.create_task(empties())
+    row = await link.ask("shard_read", 999)
+    assert refused.is_set()
+    assert [] == [*row]
+    await emptying

@@ -346,11 +346,11 @@ def _without(text: str, folders: list[Path]) -> str:
 
 async def test_its_usage_is_known(shop: SandboxShop) -> None:
     """Processor time and memory, as the kernel counts them through its sandbox. A peak is known above that of the
-    program that started it, which is this one: after many tests it is large."""
+    program that started it, which is this one: after many tests it is large, and to fill as much takes seconds."""
     held = 200_000_000 + (own_peak() or 0) * 1024
     ending, _ = await shop.python(f"x = b'x' * {held}\nimport time\nwhile time.process_time() < 0.5: pass")
     assert ending.usage is not None
-    assert 0.5 <= (ending.usage.cpu_seconds or 0.0) < 5.0
+    assert 0.5 <= (ending.usage.cpu_seconds or 0.0) < 60.0
     assert held <= (ending.usage.memory_bytes or 0) < held + 200_000_000
 
 

@@ -28,7 +28,7 @@ import structlog
 from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResultSet
-from cassandra.connection import ConnectionException
+from cassandra.connection import ConnectionBusy, ConnectionException
 from cassandra.policies import ConstantSpeculativeExecutionPolicy, FallthroughRetryPolicy
 from cassandra.query import UNSET_VALUE, BatchStatement, SimpleStatement, tuple_factory
 
@@ -41,6 +41,8 @@ from tickwise.ports.clock import Clock
 
 ANSWER_SECONDS: Final = 2.0
 """The longest time that one try waits for its answer; a node that is well takes 1 to 10 ms."""
+BUSY_PAUSE_SECONDS: Final = 0.05
+"""Before a statement is tried again that the driver did not send, since a node reads more slowly than we write."""
 CONNECT_SECONDS: Final = 5.0
 SPECULATE_SECONDS: Final = 0.3
 """A statement that may be sent twice goes to a second node after this long without an answer."""
@@ -303,28 +305,38 @@ class CassandraLink:
     async def _send(
         self, bound: Any, values: Any, after: bytes | None, *, conditional: bool, host: Any = None
     ) -> tuple[Rows, bytes | None]:
+        """The answer. What was not sent, since the connections to all nodes are full, is tried again for as long as an
+        answer may take: a large checkpoint fills them for a moment."""
+        until = self.clock.monotonic() + self._answer_seconds
+        while True:
+            try:
+                return await self._answer(bound, values, after, host)
+            except asyncio.CancelledError:
+                raise
+            except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
+                if _is_unsent(failure) and self.clock.monotonic() < until:
+                    await self.clock.sleep(BUSY_PAUSE_SECONDS)
+                    continue
+                slow = getattr(failure, "last_host", None)
+                if slow is not None:
+                    self._hosts.avoid(slow)
+                if isinstance(failure, NoHostAvailable):
+                    self._note_lost()
+                _translated(failure, conditional=conditional)
+
+    async def _answer(self, bound: Any, values: Any, after: bytes | None, host: Any) -> tuple[Rows, bytes | None]:
         session, answers = self._open_session(), self._answers
         assert answers is not None
         future: asyncio.Future[tuple[Rows, bytes | None]] = asyncio.get_running_loop().create_future()
-        try:
-            asked = session.execute_async(bound, values, paging_state=after, host=host)
-            asked.add_callbacks(
-                lambda rows: answers.arrive(future, (rows or (), ResultSet(asked, rows).paging_state), None),
-                lambda error: answers.arrive(future, None, error),
-            )
-            answer = await future
-            self._lost_since = None
-            _let_go(asked)
-            return answer
-        except asyncio.CancelledError:
-            raise
-        except Exception as failure:  # noqa: BLE001  # the driver's errors have no common base
-            slow = getattr(failure, "last_host", None)
-            if slow is not None:
-                self._hosts.avoid(slow)
-            if isinstance(failure, NoHostAvailable):
-                self._note_lost()
-            _translated(failure, conditional=conditional)
+        asked = session.execute_async(bound, values, paging_state=after, host=host)
+        asked.add_callbacks(
+            lambda rows: answers.arrive(future, (rows or (), ResultSet(asked, rows).paging_state), None),
+            lambda error: answers.arrive(future, None, error),
+        )
+        answer = await future
+        self._lost_since = None
+        _let_go(asked)
+        return answer
 
     def _open_session(self) -> Any:
         if self._session is None:
@@ -343,6 +355,14 @@ def _shut_down(begun: asyncio.Future[tuple[Any, Any]]) -> None:
     """End a session that came after its link was closed."""
     if not begun.cancelled() and begun.exception() is None:
         threading.Thread(target=begun.result()[0].shutdown).start()
+
+
+def _is_unsent(failure: Exception) -> bool:
+    """Check whether no node was sent anything, since the connections to all that were tried are full."""
+    if not isinstance(failure, NoHostAvailable):
+        return False
+    causes = dict(failure.errors).values()
+    return bool(causes) and all(isinstance(each, ConnectionBusy) for each in causes)
 
 
 def _translated(failure: Exception, *, conditional: bool) -> NoReturn:
