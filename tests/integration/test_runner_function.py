@@ -397,18 +397,22 @@ async def test_a_function_that_holds_the_interpreter_is_stopped_too(
     assert (await opened.listener.ending_of(waiting)).verdict is Verdict.OK
 
 
-async def test_idle_workers_end_but_one(shop: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An idle executor is small, and still starts the next run at once."""
-    monkeypatch.setattr(function, "HOUSE_SECONDS", 0.05)
-    monkeypatch.setattr(function, "IDLE_SECONDS", 0.1)
-    opened = await shop(workers=3)
-    door = tmp_path / "door"
+async def _ends_idle_workers(opened: Shop, door: Path) -> None:
+    """Three workers are busy at once, and one is left after their runs."""
     given = [opened.launch("tests.hold", {"file": str(door)}) for _ in range(3)]
     for one in given:
         await opened.listener.until_begun(one)
     assert len(_workers()) == 3
     door.touch()
     await eventually(lambda: len(_workers()) == 1)
+
+
+async def test_idle_workers_end_but_one(shop: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle executor is small, and still starts the next run at once."""
+    monkeypatch.setattr(function, "HOUSE_SECONDS", 0.05)
+    monkeypatch.setattr(function, "IDLE_SECONDS", 0.1)
+    opened = await shop(workers=3)
+    await _ends_idle_workers(opened, tmp_path / "door")
     assert (await opened.run("tests.echo", {})).verdict is Verdict.OK
 
 
@@ -423,13 +427,7 @@ async def test_idle_workers_end_after_a_start_that_waited_for_the_store(
     looks = opened.clock.pauses + 3
     await eventually(lambda: opened.clock.pauses >= looks, what="the runner looks at its workers again and again")
     store_clock.saw(time.time())
-    door = tmp_path / "door"
-    given = [opened.launch("tests.hold", {"file": str(door)}) for _ in range(3)]
-    for one in given:
-        await opened.listener.until_begun(one)
-    assert len(_workers()) == 3
-    door.touch()
-    await eventually(lambda: len(_workers()) == 1)
+    await _ends_idle_workers(opened, tmp_path / "door")
 
 
 async def test_what_a_function_started_dies_with_its_worker(shop: Opener, tmp_path: Path) -> None:

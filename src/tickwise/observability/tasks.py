@@ -18,6 +18,13 @@ AGAIN_SECONDS: Final = 0.5
 """Between two cancels of a task that goes on."""
 
 
+def retrieve_error(task: asyncio.Task[Any]) -> None:
+    """Take the error of a task that has ended, so that the loop does not report it as lost. For callers who may all
+    have gone: `task.add_done_callback(retrieve_error)`."""
+    if not task.cancelled():
+        task.exception()
+
+
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel these tasks until all of them have ended. Their exceptions are not raised here."""
     left = [*tasks]
@@ -26,6 +33,6 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=AGAIN_SECONDS)
         for task in left:
-            if task.done() and not task.cancelled():
-                task.exception()  # retrieved, so that the loop does not report it as lost
+            if task.done():
+                retrieve_error(task)
         left = [task for task in left if not task.done()]

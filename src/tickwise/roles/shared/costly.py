@@ -18,6 +18,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
+from tickwise.observability.tasks import retrieve_error
 from tickwise.ports.clock import Clock
 
 CHEAP_SECONDS: Final = 0.05
@@ -72,7 +73,7 @@ class CostlyAnswers(Generic[K, T]):
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._renew(key, ask), name="costly answer")
             # All callers may have gone when it fails: that is no fault of ours.
-            task.add_done_callback(_seen)
+            task.add_done_callback(retrieve_error)
         return task
 
     async def _renew(self, key: K, ask: Callable[[], Awaitable[T]]) -> T:
@@ -90,11 +91,6 @@ class CostlyAnswers(Generic[K, T]):
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return value
-
-
-def _seen(task: asyncio.Task[T]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _noted(task: asyncio.Task[T]) -> None:

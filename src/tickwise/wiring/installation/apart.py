@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from tickwise.observability.tasks import retrieve_error
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -42,6 +44,5 @@ async def apart(work: Callable[[StopFlag], Result]) -> Result:
     except asyncio.CancelledError:
         flag.ask()
         await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
+        retrieve_error(task)
         raise

@@ -14,6 +14,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.keeper.spilled import SpilledRuns
 from tickwise.adapters.store.keeper.store import KeeperStore
 from tickwise.adapters.store.memory import definitions, history
+from tickwise.adapters.store.memory.rows import ROW_COST
 from tickwise.domain.lifecycle import JobStatus
 from tickwise.ports.store import JobQuery, RunQuery
 from tickwise.testing.factories import Factory
@@ -68,7 +69,7 @@ async def test_the_places_of_a_search_lead_to_each_row_once(store: KeeperStore, 
     rows, pauses = await followed(search, replace(query, may_pause=True))
     assert [*whole] == rows
     if len(whole) > 1 or isinstance(query, RunQuery):
-        assert pauses >= JOBS * definitions.ROW_COST // BUDGET - 1
+        assert pauses >= JOBS * ROW_COST // BUDGET - 1
 
 
 async def test_a_search_that_may_not_pause_looks_at_all_rows(store: KeeperStore) -> None:

@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
 from uuid import UUID
 
 from tickwise.adapters.store.memory.ended.job_table import RestingJob
 from tickwise.adapters.store.memory.operations import record_ended
 from tickwise.adapters.store.memory.quotas import close_room, open_room
 from tickwise.adapters.store.memory.records import JobRecord, RunRecord
+from tickwise.adapters.store.memory.rows import LOOK_BUDGET, ROW_COST, paused
 from tickwise.adapters.store.memory.state import Duty, after_pause
 from tickwise.domain import selectors
 from tickwise.domain.audit import AuditEntry
@@ -21,7 +21,6 @@ from tickwise.domain.errors import Conflict, VersionConflict
 from tickwise.domain.lifecycle import CancelKind, JobStatus
 from tickwise.domain.model import Trigger, place_of
 from tickwise.domain.rules.requests import StopRequest, kept
-from tickwise.ports.paging import SearchPlace
 from tickwise.ports.store import (
     CHANGED_FIELDS,
     Added,
@@ -49,13 +48,6 @@ from tickwise.ports.store.placement import change_lasts, is_lasting, plan_lasts
 from tickwise.ports.store.quotas import Cost, QuotaRoom, StoredJob, cost_of, cost_of_change, cost_of_transfer
 
 STORED = frozenset({Added.CREATED, Added.REPEATED})
-
-LOOK_BUDGET: Final = 50_000
-"""Of one call of a search that may pause: some 100 ms, in which nobody else is answered. A job in memory costs 1."""
-ROW_COST: Final = 10
-"""A row with what follows from timers and runs, or one that is read from a file."""
-
-Item = TypeVar("Item")
 
 
 class Jobs(Duty):
@@ -562,13 +554,6 @@ def may_match(job: JobRecord, query: JobQuery) -> bool:
         and query.labels.items() <= job.labels.items()
         and selectors.matches(job.labels, query.within)
     )
-
-
-def paused(page: Page[Item], last: UUID) -> Page[Item]:
-    """The page of a search that has looked at as many rows as one call may, `last` the last of them."""
-    if not page.cut:
-        page.paused_at = SearchPlace(last)
-    return page
 
 
 def in_window(instant: float | None, after: float | None, before: float | None) -> bool:

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from tickwise.adapters.store.memory.definitions import LOOK_BUDGET, ROW_COST, paused
 from tickwise.adapters.store.memory.ended import ALL_RUNS, Within
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.notices import alerts
 from tickwise.adapters.store.memory.records import EndedRun, JobRecord
-from tickwise.adapters.store.memory.rows import Report, attempt_row
+from tickwise.adapters.store.memory.rows import LOOK_BUDGET, ROW_COST, Report, attempt_row, paused
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain import selectors
 from tickwise.domain.lifecycle import CODES, FINAL, HELD, RunState

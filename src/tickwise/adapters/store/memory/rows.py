@@ -1,4 +1,4 @@
-"""Rows of a memory store, made from its records."""
+"""Rows of a memory store, made from its records, and how many of them one call looks at and answers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from uuid import UUID
 
 from tickwise.adapters.store.memory.records import RunRecord
 from tickwise.domain.errors import Bug
 from tickwise.domain.lifecycle import CancelKind, RunState
 from tickwise.domain.observing.usage import NOT_MEASURED, ResourceUsage
 from tickwise.domain.rules.requests import StopRequest
+from tickwise.ports.paging import Page, SearchPlace
 from tickwise.ports.store import AttemptRow, CancelRow, RunRow
 
 Row = TypeVar("Row")
@@ -19,6 +21,19 @@ Row = TypeVar("Row")
 ANSWER_CHARACTERS: Final = 8 << 20
 """Of definitions in one answer, but for its last row. A keeper sends an answer as one message of 64 MB at most, and a
 character has up to 4 bytes."""
+
+
+LOOK_BUDGET: Final = 50_000
+"""Of one call of a search that may pause: some 100 ms, in which nobody else is answered. A job in memory costs 1."""
+ROW_COST: Final = 10
+"""A row with what follows from timers and runs, or one that is read from a file."""
+
+
+def paused(page: Page[Row], last: UUID) -> Page[Row]:
+    """The page of a search that has looked at as many rows as one call may, `last` the last of them."""
+    if not page.cut:
+        page.paused_at = SearchPlace(last)
+    return page
 
 
 def fitting(rows: Iterable[Row], definition: Callable[[Row], str]) -> list[Row]:

@@ -32,7 +32,7 @@ from tickwise.domain.fencing import SHARD_STEP, shard_bits
 from tickwise.domain.lifecycle import CODES, RunState
 from tickwise.domain.model import Claimed, Outcome
 from tickwise.domain.observing.usage import NO_USAGE, UsageByRun
-from tickwise.observability.tasks import end_tasks
+from tickwise.observability.tasks import end_tasks, retrieve_error
 from tickwise.ports.identity.quotas import QuotaStore
 from tickwise.ports.store import (
     AttemptRow,
@@ -71,12 +71,6 @@ class LateCall(NamedTuple):
     asked: object
     """Its question: the answer is for those who ask the same."""
     call: asyncio.Task[Any]
-
-
-def _noted(call: asyncio.Task[Any]) -> None:
-    """The error of a late call is known, also where nobody asks the same again."""
-    if not call.cancelled():
-        call.exception()
 
 
 class Batches:
@@ -184,7 +178,7 @@ class Timers(RoutedPart):
             raise
         if done:
             return waiting.result()
-        waiting.add_done_callback(_noted)
+        waiting.add_done_callback(retrieve_error)  # perhaps nobody asks the same again
         late.append(LateCall(asked, waiting))
         raise ShardUnavailable(f"shard {number} did not answer in {SLOW_SECONDS:.0f} s", shards={number})
 
