@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.containers import BUSY, PYTHON, ContainerBench, started_bench
+from tests.support.engine_proxy import EngineProxy, EngineStep
 from tickwise.adapters.runner.container.handover import WORK
 from tickwise.adapters.runner.containers import CONTAINER_REASONS
 from tickwise.domain.retry import FAILURES
@@ -202,6 +203,27 @@ import os, time
 os.write(1, "grüße".encode()[:3]); os.write(1, "grüße".encode()[3:])
 os.write(2, b"err"); os.write(1, b"x" * 100_000 + b"end")
 """
+
+
+@pytest.mark.parametrize("head", ["", "hello"])
+async def test_an_end_is_seen_although_the_log_never_ends(
+    tmp_path: Path, blobs: RunnerBlobs, docker_url: str, head: str
+) -> None:
+    """Podman's follower misses an end at its begin, and a network may forget a silent connection: the rest of the
+    output is there, and nothing of it twice."""
+    frame = b"\1\0\0\0" + len(head).to_bytes(4, "big") + head.encode()
+    chunk = b"%x\r\n%b\r\n" % (len(frame), frame) if head else b""
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk
+    step = EngineStep(r"GET /containers/\w+/logs\?\S*follow=1", is_done=False)
+    proxy = EngineProxy(Path(docker_url.removeprefix("unix://")), step, lambda: None, answer)
+    async with (
+        proxy.serving(tmp_path / "engine.sock") as url,
+        started_bench(tmp_path, blobs, url, direct_url=docker_url) as bench,
+    ):
+        ending, log = await bench.busy(["echo", "hello world"])
+        assert Verdict.OK is ending.verdict, ending
+        assert "hello world\n" == log
+        assert proxy.acted.is_set()
 
 
 async def test_a_script_with_packages_is_refused(bench: ContainerBench) -> None:

@@ -130,10 +130,17 @@ class ContainerBench:
 
 @contextlib.asynccontextmanager
 async def started_bench(
-    folder: Path, blobs: RunnerBlobs, url: str, *, settings: Mapping[str, Any] = MappingProxyType({}), **policies: Any
+    folder: Path,
+    blobs: RunnerBlobs,
+    url: str,
+    *,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    direct_url: str = "",
+    **policies: Any,
 ) -> AsyncIterator[ContainerBench]:
-    """A bench of four places on an engine that others use too. It leaves no container and no volume there."""
-    look = EngineLook(url)
+    """A bench of four places on an engine that others use too. It leaves no container and no volume there.
+    `direct_url`: the engine's own address, where `url` is that of a proxy in this event loop."""
+    look = EngineLook(direct_url or url)
     nothing = {"kind": "shell", "argv": ["true"]}
     said = {"slots": 4, **settings}
     runner = IsolationRouter(container_settings(folder, blobs, policy(url, **policies), **said))

@@ -1,7 +1,8 @@
-"""A way to a container engine that does something at one call to it, before the engine hears of it or after it did it.
+"""A way to a container engine that does something at one call to it, before the engine hears of it or after it did it;
+or that answers some calls itself, with an answer that never ends.
 
 client ──► proxy ──► engine
-             └── the request line matches ──► `act`, once
+             └── the request line matches ──► `act`, once; or the begin of an answer
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class EngineStep(NamedTuple):
 class EngineProxy:
     """One proxy."""
 
-    def __init__(self, engine: Path, step: EngineStep, act: Callable[[], None]) -> None:
+    def __init__(self, engine: Path, step: EngineStep, act: Callable[[], None], answer: bytes = b"") -> None:
+        """`answer`: the proxy's own to each such call, in place of what `act` does; it never ends."""
+        self._answer = answer
         self._engine = engine
         self._step = step
         self._call = re.compile(rf"(?m)^{step.call}".replace(" ", r" (?:/v[0-9.]+)?", 1).encode())
@@ -55,6 +58,11 @@ class EngineProxy:
         back = asyncio.create_task(self._back(from_engine, writer, awaited))
         try:
             while piece := await reader.read(65_536):
+                if self._answer and self._call.search(piece):
+                    self.acted.set()
+                    writer.write(self._answer)
+                    await reader.read()  # until the client hangs up
+                    return
                 if not self.acted.is_set() and self._call.search(piece):
                     if not self._step.is_done:
                         self._do()

@@ -1,6 +1,6 @@
 """Follows a container to its end, over outages of its engine.
 
-    log ──► sink ──end of the log──► wait ──► state
+    log ──► sink ──end of the log, or it has ended and its log is silent──► wait ──► the rest of the log ──► state
       └──engine away──► ask until it answers ──► the log again, without what was read before
 
 Invariant: each byte of the output is written once, in the engine's order, however often the connection breaks. The
@@ -9,6 +9,8 @@ engine keeps the log of a container until that is removed, and gives it again fr
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Final, NamedTuple
 
 from tickwise.adapters.runner.container.engine import ContainerState, Engine, EngineAway, EngineRefused
@@ -17,6 +19,9 @@ from tickwise.ports.clock import Clock
 
 FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 2.0
+FIRST_END_LOOK_SECONDS: Final = 1.0
+MAX_END_LOOK_SECONDS: Final = 30.0
+"""The pauses between two looks whether a container whose log is followed has ended: they double."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks at the processor time of a container."""
 ENDED: Final = ("exited", "dead", "stopped", "created", "configured", "initialized")
@@ -48,7 +53,7 @@ class Following:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                await self._follow()
+                await self._follow_while_it_lives()
                 await self._engine.wait(self._container)
                 # Docker's follower may miss what was written just before the end; the log itself has it.
                 await self._follow(until_now=True)
@@ -64,6 +69,31 @@ class Following:
                     return ContainerEnd(None, self.was_away)
             await self._clock.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    async def _follow_while_it_lives(self) -> None:
+        """Follow the log to its end, or until the container has ended and nothing was read between two looks.
+
+        Podman's follower never ends if the container ends between its look at the state and its subscription to the
+        event of that end; and a network may forget a connection that was silent for long.
+        """
+        following = asyncio.get_running_loop().create_task(self._follow())
+        pause, read = FIRST_END_LOOK_SECONDS, 0
+        try:
+            while not (await asyncio.wait({following}, timeout=pause))[0]:
+                if read == self._read and await self._has_ended():
+                    return
+                read, pause = self._read, min(2 * pause, MAX_END_LOOK_SECONDS)
+            following.result()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _has_ended(self) -> bool:
+        """Check whether it does not run. An engine that does not answer this breaks its log, too, or answers later."""
+        with contextlib.suppress(EngineAway, EngineRefused):
+            state = await self._engine.state(self._container)
+            return state is None or state.status in ENDED
+        return False
 
     async def _is_gone(self) -> bool:
         try:
