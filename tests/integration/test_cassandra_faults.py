@@ -683,3 +683,16 @@ async def test_what_was_not_sent_since_the_node_reads_slowly_is_sent_later(link:
     assert refused.is_set()
     assert [] == [*row]
     await emptying
+
+
+async def test_a_condition_that_was_never_sent_is_not_in_doubt(cassandra_url: str) -> None:
+    """Connections that stay full for as long as an answer may take: nothing was applied, so nobody need find out."""
+    async with linked(cassandra_url, answer_seconds=0.3) as link:
+        shard = next_shard()
+        await link.ask("shard_read", shard)  # it connects
+        await link.prepared("shard_make")
+        for pool in link._session.get_pools():
+            pool._connection._socket_writable = False
+        with pytest.raises(StoreUnavailable) as refused:  # `InDoubt` is none
+            await link.ask("shard_make", shard)
+        assert "ConnectionBusy" in refused.value.detail

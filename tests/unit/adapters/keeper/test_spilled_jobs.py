@@ -100,8 +100,12 @@ def answers(jobs: JobTable, chance: random.Random) -> dict[str, Any]:
             sum(job.namespace == each for job in jobs.awake) + jobs.resting_in(each) for each in (*NAMESPACES, "none")
         ],
         "old": {*jobs.resting_before(1_020.0), *(job.job_id for job in jobs.awake if job.created_at < 1_020.0)},
-        "pages": sorted({job_id for page in jobs.pages(5) for job_id, _ in page}),
+        "pages": sorted({plain_id(job_id) for page in jobs.pages(5) for job_id, _ in page}),
     }
+
+
+def plain_id(job_id: UUID | bytes) -> UUID:
+    return UUID(bytes=job_id) if isinstance(job_id, bytes) else job_id
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -322,7 +322,7 @@ class CassandraLink:
                     self._hosts.avoid(slow)
                 if isinstance(failure, NoHostAvailable):
                     self._note_lost()
-                _translated(failure, conditional=conditional)
+                _translated(failure, conditional=conditional and not _is_unsent(failure))
 
     async def _answer(self, bound: Any, values: Any, after: bytes | None, host: Any) -> tuple[Rows, bytes | None]:
         session, answers = self._open_session(), self._answers

@@ -274,7 +274,7 @@ def head_part(values: Mapping[str, Any], *, with_blocks: bool = False) -> bytes:
 
 
 def table_part(table: TableKind, rows: Sequence[tuple[Any, Any]]) -> bytes:
-    """Up to `ROWS_OF_PART` rows of a table. A record may be given as the bytes of its image."""
+    """Up to `ROWS_OF_PART` rows of a table. A record may be given as the bytes of its image, and an id as its bytes."""
     codec = CODECS.get(table.value)
     if codec is not None:
         whole = codec.whole

@@ -249,13 +249,14 @@ class SpilledJobs(JobTable):
     def lanes(self) -> set[tuple[str, Lane]]:
         return super().lanes() | {self._at[place] for place, jobs in self._in_place.items() if jobs}
 
-    def pages(self, rows: int) -> Iterator[Sequence[tuple[UUID, Any]]]:
+    def pages(self, rows: int) -> Iterator[Sequence[tuple[Any, Any]]]:
+        """See `JobTable`. Those of the file have their ids as bytes: a part of a checkpoint says the same of both."""
         returned: set[UUID] = set()
         self._returned.append(returned)
         try:
             yield from super().pages(rows)
             for page in self._far_pages("resting_images", rows=rows):
-                yield [(UUID(bytes=job), msgspec.Raw(image)) for job, image in page]
+                yield [(job, msgspec.Raw(image)) for job, image in page]
             again = [(job_id, job) for job_id in returned if (job := self.get(job_id)) is not None]
             for begin in range(0, len(again), rows):
                 yield again[begin : begin + rows]

@@ -10,7 +10,7 @@ from tickwise.adapters.store.memory.ended import ALL_RUNS, Within
 from tickwise.adapters.store.memory.executors import GONE_LISTED_SECONDS
 from tickwise.adapters.store.memory.failures.error_groups import forget
 from tickwise.adapters.store.memory.notices import alerts
-from tickwise.adapters.store.memory.records import EndedRun, JobRecord
+from tickwise.adapters.store.memory.records import EndedRun, JobRecord, RunRecord
 from tickwise.adapters.store.memory.rows import LOOK_BUDGET, ROW_COST, Report, attempt_row, paused
 from tickwise.adapters.store.memory.state import HOUR_SECONDS, Duty, State
 from tickwise.domain import selectors
@@ -197,19 +197,25 @@ class Upkeep(Duty):
 
     async def stats(self, queues: int = 0) -> StoreStats:
         now = self._state.now()
-        states = Counter(run.state for run in self._state.runs.values())
-        ready = [run.ready for run in self._state.runs.values() if self._state.is_claimable(run)]
+        states = [run.state for run in self._state.runs.values()]
+        ready = [run.ready for run in self._claimable()]
         dues = [timer.pending.due for timer in self._state.timers()]
         return StoreStats(
-            queued=states[RunState.QUEUED],
-            held=states[RunState.DISPATCHED] + states[RunState.RUNNING],
-            retrying=states[RunState.RETRYING],
+            queued=states.count(RunState.QUEUED),
+            held=states.count(RunState.DISPATCHED) + states.count(RunState.RUNNING),
+            retrying=states.count(RunState.RETRYING),
             oldest_ready_seconds=max(0.0, now - min(ready, default=now)),
             timers=len(dues),
             timers_late_seconds=max(0.0, now - min(dues, default=now)),
             executors=sum(executor.gone_at is None for executor in self._state.executors.values()),
             queues=self._fullest(queues),
         )
+
+    def _claimable(self) -> list[RunRecord]:
+        """The runs that may be claimed. Nobody is answered meanwhile, so a call for each is spared if it can be."""
+        state = self._state
+        waiting = [run for run in state.runs.values() if not (run.blocked or run.state in HELD)]
+        return [run for run in waiting if state.is_claimable(run)] if state.stops or state.queue_holds else waiting
 
     def _fullest(self, limit: int) -> tuple[BusyQueue, ...]:
         counts: dict[tuple[str, str], list[int]] = {}

@@ -163,9 +163,9 @@ class JobTable(MutableMapping[UUID, JobRecord]):
         """The namespaces and lanes that jobs have."""
         return {(job.namespace, job.lane) for job in self._near.values()}
 
-    def pages(self, rows: int) -> Iterator[Sequence[tuple[UUID, Any]]]:
+    def pages(self, rows: int) -> Iterator[Sequence[tuple[Any, Any]]]:
         """All jobs with their ids, up to so many at a time, while jobs come and go between the pages: those that are
-        there from the begin to the end are in them, some twice. A job may come as the bytes of its image."""
+        there from the begin to the end are in them, some twice. A job may come as its image, with its id as bytes."""
         ids = list(self._near)
         for begin in range(0, len(ids), rows):
             yield [(each, found) for each in ids[begin : begin + rows] if (found := self.get(each)) is not None]
