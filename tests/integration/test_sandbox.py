@@ -466,11 +466,13 @@ def test_an_executor_of_an_ordinary_user_gives_sandboxes(open_folder: Path) -> N
     own.mkdir()
     os.chown(own, nobody.uid, nobody.gid)
     secret.touch()
-    # The repository may lie where that user cannot go.
+    # The repository may lie where that user cannot go, and its files may be for their owner alone.
     copied = open_folder / "copied"
     for place in ("src/tickwise", "sdk/src", "tests/support", "tests/services"):
         shutil.copytree(REPOSITORY / place, copied / place, ignore=shutil.ignore_patterns("__pycache__", "vendor"))
     (copied / "tests/__init__.py").touch()
+    for place in (copied, *copied.rglob("*")):
+        place.chmod(place.stat().st_mode | (0o055 if place.is_dir() else 0o044))
     program = [str(python.program), "-m", "tests.support.plain_sandbox", str(own), str(secret)]
     surroundings = {
         "HOME": str(own),
