@@ -471,8 +471,8 @@ def test_an_executor_of_an_ordinary_user_gives_sandboxes(open_folder: Path) -> N
     for place in ("src/tickwise", "sdk/src", "tests/support", "tests/services"):
         shutil.copytree(REPOSITORY / place, copied / place, ignore=shutil.ignore_patterns("__pycache__", "vendor"))
     (copied / "tests/__init__.py").touch()
-    for place in (copied, *copied.rglob("*")):
-        place.chmod(place.stat().st_mode | (0o055 if place.is_dir() else 0o044))
+    for path in (copied, *copied.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
     program = [str(python.program), "-m", "tests.support.plain_sandbox", str(own), str(secret)]
     surroundings = {
         "HOME": str(own),
