@@ -95,6 +95,16 @@ class TimedStopsContract(StoreContract):
         assert await self.claimed_ids(store, executor) == set()
         assert [ready.run_id for ready in await store.runs.waiting(60.0, 0.0, 10)] == []
 
+    async def test_what_a_stop_keeps_is_not_told_as_late(self, store: Store, make: Factory, kind: str) -> None:
+        """As of a queue on hold."""
+        job = self.stopped_job(make)
+        stop = await store.stops.add(make.stop(self.scope(kind, job)))
+        await self.add(store, job)
+        await self.shift(store, 60.0)
+        assert 0.0 == (await store.upkeep.stats()).oldest_ready_seconds
+        assert await store.stops.lift("default", stop.stop_id, by="ada") is not None
+        assert (await store.upkeep.stats()).oldest_ready_seconds >= 59.0
+
     async def test_a_stop_ends_by_itself(self, store: Store, make: Factory, kind: str) -> None:
         """Then what waited is claimed, and the stop is listed as over."""
         executor = await self.register(store)
