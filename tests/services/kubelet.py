@@ -238,14 +238,16 @@ class Kubelet:
         self.starts.append(here.pod["metadata"]["labels"]["job-name"])
         began = now()
         running = {"phase": "Running", "containerStatuses": [self._state(here, {"running": {"startedAt": began}})]}
-        reading = asyncio.get_running_loop().create_task(self._read(here))
-        ending = asyncio.get_running_loop().create_task(self._end_when_asked(here))
-        await self.report(here, running)
-        code = await here.process.wait()
-        self.kill(here)
-        await reading
-        ending.cancel()
-        here.log.close()
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(self._read(here))
+            ending = tasks.create_task(self._end_when_asked(here))
+            # Beside the program, which ends although the API server is down and is not told that it runs.
+            tasks.create_task(self.report(here, running))
+            code = await here.process.wait()
+            self.kill(here)
+            await reading
+            ending.cancel()
+            here.log.close()
         message = b""
         file = here.folder / "message"
         if file.exists():
