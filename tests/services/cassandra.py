@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -51,8 +52,10 @@ class Cassandra(Server):
         settings: Mapping[str, str] | None = None,
         shifted: Mapping[str, str] | None = None,
         jvm: Sequence[str] = QUICK_JVM,
+        managed: bool = False,
     ) -> None:
-        """`settings`: values for the names between @ signs in `cassandra.yaml`. `jvm`: its options."""
+        """`settings`: values for the names between @ signs in `cassandra.yaml`. `jvm`: its options. `managed`: it can
+        be told something by `nodetool`."""
         super().__init__(folder, port=port)
         self.host = host
         """May be another one at the next start, as in a container."""
@@ -63,6 +66,7 @@ class Cassandra(Server):
         self._token = token
         self._settings = settings or {}
         self._jvm = jvm
+        self._jmx_port = free_port() if managed else None
         self.shifted = dict(shifted or {})
 
     @property
@@ -98,16 +102,35 @@ class Cassandra(Server):
         shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
         if self.archives:
             shared = [f"-XX:ArchiveClassesAtExit={self.folder / ARCHIVE}"]
-        # In order: an archive holds for one class path.
-        jars = ":".join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
+        if self._jmx_port is not None:
+            shared += [f"-Dcassandra.jmx.local.port={self._jmx_port}", "-Djava.rmi.server.hostname=127.0.0.1"]
         return [
             program("java"), f"-Xms{HEAP_MEGABYTES}m", f"-Xmx{HEAP_MEGABYTES}m", *self._jvm, *shared,
-            f"@{CONF / 'jvm.options'}",
-            f"-Dcassandra.config=file://{conf}/cassandra.yaml", f"-Dcassandra.storagedir={data}",
-            f"-Dcassandra.logdir={self.folder}", f"-Djava.io.tmpdir={conf}",
-            f"-Dlogback.configurationFile={CONF / 'logback.xml'}", "-Dcassandra-foreground=yes",
-            "-cp", jars, "org.apache.cassandra.service.CassandraDaemon",
+            *self._java_options(), f"-Djava.io.tmpdir={conf}", "-Dcassandra-foreground=yes",
+            "-cp", _jars(), "org.apache.cassandra.service.CassandraDaemon",
         ]  # fmt: skip
+
+    def _java_options(self) -> list[str]:
+        """Of each program of Cassandra's on this node."""
+        return [
+            f"@{CONF / 'jvm.options'}", f"-Dcassandra.config=file://{self.folder}/conf/cassandra.yaml",
+            f"-Dcassandra.storagedir={self.folder}/data", f"-Dcassandra.logdir={self.folder}",
+            f"-Dlogback.configurationFile={CONF / 'logback.xml'}",
+        ]  # fmt: skip
+
+    async def nodetool(self, *words: str) -> str:
+        """`nodetool WORDS` on a node that is managed. Raises AssertionError with what it said if it failed."""
+        assert self._jmx_port is not None, "this node is not managed"
+        return await asyncio.to_thread(self._nodetool, str(self._jmx_port), *words)
+
+    def _nodetool(self, port: str, *words: str) -> str:
+        command = [
+            program("java"), *self._java_options(), f"-Duser.home={self.folder}", *QUICK_JVM,
+            "-cp", _jars(), "org.apache.cassandra.tools.NodeTool", "-p", port, *words,
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"nodetool {' '.join(words)}: {done.stdout}{done.stderr}"
+        return done.stdout
 
     def _yaml(self, data: Path) -> str:
         values = {
@@ -129,6 +152,11 @@ class Cassandra(Server):
             part = kept.with_suffix(f".{self.pid}")
             shutil.copyfile(made, part)
             part.rename(kept)
+
+
+def _jars() -> str:
+    """Its class path. In order: an archive holds for one class path."""
+    return ":".join(sorted(str(jar) for jar in (cassandra_home() / "jars").glob("*.jar")))
 
 
 def cluster_nodes(

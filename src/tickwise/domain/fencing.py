@@ -16,9 +16,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from tickwise.domain.errors import Invalid
+
 EPOCH_BITS: Final = 40
 """Bits of a token below its epoch."""
 LOW: Final = 0xFFFF_FFFF
+LAST_TOKEN: Final = (1 << 53) - 1
+"""No token is greater."""
 SHARD_BITS: Final = 6
 """Bits of a token that name its shard, where there are several. 10^10 claims of one shard are an epoch's forty bits."""
 SHARD_STEP: Final = 1 << SHARD_BITS
@@ -34,6 +38,12 @@ class HeldDigest(NamedTuple):
 def epoch_of(token: int) -> int:
     """The epoch in which a claim was made."""
     return token >> EPOCH_BITS
+
+
+def check_token(token: int) -> None:
+    """Raise `Invalid` for a number that no store has drawn: one epoch of it would leave no others."""
+    if not 0 < token <= LAST_TOKEN:
+        raise Invalid(f"{token} is no fencing token: those are numbers from 1 to {LAST_TOKEN}")
 
 
 def shard_bits(token: int) -> int:

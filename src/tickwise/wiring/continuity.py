@@ -1,15 +1,14 @@
-"""The report on a store that was set back: by `tickwise doctor`, and by `tickwise db restored`.
+"""The report of `tickwise db restored`: a new epoch has begun, and this is going to run again.
 
-`restored` begins an epoch and says what is going to run again. It asks the same pure function as the schedulers
-(`domain/decision.py`) about each timer in the past, and leaves the timers as they are.
+It asks the same pure function as the schedulers (`domain/decision.py`) about each timer in the past, and leaves the
+timers as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -19,24 +18,15 @@ from tickwise.domain.audit import sessions_by_program
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
-from tickwise.ports.store import Epoch, EpochCause, FireRequest, Store, Timer
+from tickwise.ports.store import FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
-from tickwise.wiring.findings import DoctorFinding
 from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
 from tickwise.wiring.storage.databases import store_of
+from tickwise.wiring.storage.store_findings import written
 
-RECENT_SECONDS: Final = 7 * 86_400.0
-"""A failover that lost something is worth a warning for so long."""
 MAX_TIMERS: Final = 5_000
 """The most timers in the past that are looked at: some seconds of a scheduler's work."""
 MAX_JOBS_SHOWN: Final = 50
-PAGE: Final = "docs/how-to/failover-and-restore.md"
-WORDS: Final = {
-    EpochCause.PROMOTED: "a standby took over",
-    EpochCause.RESTORED: "a backup was restored",
-    EpochCause.WENT_BACK: "the database went back in time",
-    EpochCause.TOLD: "an operator said that a backup was restored",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,46 +173,7 @@ async def _shown(store: Store, timer: Timer, runs: int, skipped: int) -> Overdue
         namespace=timer.namespace,
         job_id=str(timer.job_id),
         name="" if job is None else job.name,
-        since=_written(timer.pending.due),
+        since=written(timer.pending.due),
         runs=runs,
         skipped=skipped,
     )
-
-
-# ---------------------------------------------------------------------------------------------- doctor
-
-
-async def continuity_findings(store: Any) -> AsyncIterator[DoctorFinding]:
-    """The findings about lost writes: the store lost acknowledged writes, or executors hold newer results than the
-    store."""
-    epoch, now = (await store.epochs.all())[0], await store.now()
-    if epoch.cause is EpochCause.FIRST:
-        yield DoctorFinding("continuity", "ok", "the database was never set back")
-    else:
-        yield _of_epoch(epoch, now)
-    differing = [row for row in await store.executors.all() if row.gone_at is None and row.differs]
-    if differing:
-        runs, since = sum(row.differs for row in differing), min(row.differing_since or now for row in differing)
-        yield DoctorFinding(
-            "held runs", "error",
-            f"{runs} runs are held otherwise than the database says, by the word of {len(differing)} executors, since "
-            f"{_written(since)}",
-            f"executors put it right within seconds; if it lasts, restart them ({PAGE})",
-        )  # fmt: skip
-
-
-def _of_epoch(epoch: Epoch, now: float) -> DoctorFinding:
-    line = f"timeline {epoch.timeline}" if epoch.timeline is not None else "the server does not tell its timeline"
-    text = f"{WORDS.get(epoch.cause, epoch.cause)} at {_written(epoch.began_at)}: epoch {epoch.epoch}, {line}"
-    if not epoch.lost_writes:
-        return DoctorFinding("continuity", "ok", f"{text}; no loss was noticed")
-    text += f"; acknowledged writes were lost, {epoch.differed} runs differed and were put right"
-    if now - epoch.began_at > RECENT_SECONDS:
-        return DoctorFinding("continuity", "ok", text)
-    return DoctorFinding(
-        "continuity", "warning", text, f"compare the answers that clients received before that: {PAGE}"
-    )
-
-
-def _written(instant: float) -> str:
-    return datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds")

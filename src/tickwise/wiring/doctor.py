@@ -25,8 +25,7 @@ from tickwise.domain.rules.confinement import Isolation
 from tickwise.observability.tasks import end_tasks
 from tickwise.wiring.cassandra.bounded_look import bounded_findings
 from tickwise.wiring.containers.policy import container_finding
-from tickwise.wiring.continuity import continuity_findings
-from tickwise.wiring.findings import SKEW_SECONDS, DoctorFinding, clocks, findings_apart, signals_beside_cassandra
+from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart, signals_beside_cassandra
 from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.database_findings import Opened, address_findings, of_each, opened
@@ -34,14 +33,13 @@ from tickwise.wiring.storage.databases import addresses
 from tickwise.wiring.storage.file_store import address_in, examine_file_store, is_used
 from tickwise.wiring.storage.isolation_findings import isolation_findings
 from tickwise.wiring.storage.looks import bucket_findings
+from tickwise.wiring.storage.store_findings import store_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
 
 SPACE_BYTES: Final = 1 << 30
 """Less free space than this is worth a word: a day of a busy laptop."""
 CONNECT_SECONDS: Final = 0.5
-LATE_SECONDS: Final = 60.0
-"""A run that waits longer is reported."""
 
 
 class Running(NamedTuple):
@@ -333,29 +331,8 @@ def _distinct(named: list[str], databases: Opened) -> NamedDatabases:
 async def _store(store: Any, clock: SystemClock) -> AsyncIterator[DoctorFinding]:
     for text in await store.findings():
         yield DoctorFinding("database", "warning", text)
-    skew = await store.now() - clock.now()
-    if abs(skew) > SKEW_SECONDS:
-        yield DoctorFinding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
-    else:
-        yield DoctorFinding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
-    async for finding in continuity_findings(store):
+    async for finding in store_findings(store, clock):
         yield finding
-    stats = await store.upkeep.stats()
-    if stats.executors:
-        yield DoctorFinding("executors", "ok", f"{stats.executors} alive")
-    else:
-        yield DoctorFinding("executors", "warning", "none is alive: nothing will run", "start one: tickwise executor")
-    if stats.timers_late_seconds > LATE_SECONDS:
-        late = f"the oldest timer is {stats.timers_late_seconds:.0f} s late"
-        yield DoctorFinding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
-    elif stats.oldest_ready_seconds > LATE_SECONDS:
-        waits = f"the oldest of {stats.queued} queued runs waits for {stats.oldest_ready_seconds:.0f} s"
-        advice = (
-            "start executors, or ones that meet its requirements: `tickwise runs show` gives the reason of its wait"
-        )
-        yield DoctorFinding("lateness", "warning", waits, advice)
-    else:
-        yield DoctorFinding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
 
 
 def _embedded() -> DoctorFinding:

@@ -8,7 +8,7 @@ import click
 
 from tickwise.cli import output
 from tickwise.cli.arguments import secret_option
-from tickwise.cli.session import Session, data_dir_option, json_option
+from tickwise.cli.session import Session, data_dir_option, json_option, keep_quiet
 from tickwise.cli.terminal.progress import progress
 from tickwise.domain.fencing import SHARD_STEP
 
@@ -19,6 +19,7 @@ def db() -> None:
 
     The database is that of TICKWISE_DATABASE_URL or the settings files; a local `tickwise up` looks after its own.
     """
+    keep_quiet()
 
 
 _database = click.option(
@@ -94,6 +95,9 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
     Tickwise notices most of it by itself: another server, timeline, database or table. Run this after a restore
     that leaves all of them as they were (a snapshot of the disk, a dump of the data alone), before roles are
     started; or whenever you want the report. Fencing tokens then go on above all that were ever given.
+
+    \b
+    On Cassandra run it after each restore of the keyspace, with its keepers started and no other role.
 
     \b
     The database forgot which keys were revoked or rotated since the backup. With --log it says which of these work

@@ -60,6 +60,12 @@ class EpochStore(Protocol):
         on than every token before."""
         ...
 
+    async def saw(self, token: int) -> int:
+        """Tell the store the greatest token that this caller was given. A store that did not draw it was set back: it
+        begins a new epoch (WENT_BACK), whose tokens are greater than this one. The number of the epoch then; the usual
+        call changes nothing. Raises `Invalid` for a number that no token is."""
+        ...
+
     async def all(self) -> Sequence[Epoch]:
         """The last 100 epochs, newest first."""
         ...

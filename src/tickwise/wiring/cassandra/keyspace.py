@@ -17,6 +17,7 @@ from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
 from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.storage.store_findings import store_findings
 
 if TYPE_CHECKING:
     from tickwise.adapters.store.cassandra.client import CassandraStore
@@ -140,7 +141,7 @@ async def cassandra_findings(database_url: str) -> AsyncIterator[DoctorFinding]:
 
 
 async def _owner_findings(address: CassandraAddress) -> list[DoctorFinding]:
-    """Check of each shard that somebody owns it, and answers."""
+    """Check of each shard that somebody owns it, and answers; what it holds then."""
     from tickwise.adapters.store.cassandra.client import CassandraStore, KeyspaceSession
 
     session = KeyspaceSession(address, SystemClock())
@@ -150,32 +151,36 @@ async def _owner_findings(address: CassandraAddress) -> list[DoctorFinding]:
             (CassandraStore(session, shard=each.shard, patience_seconds=DOCTOR_SECONDS), each)
             for each in await session.holdings()
         ]
-        return list(await asyncio.gather(*(_owner_finding(store, holding) for store, holding in stores)))
+        found = await asyncio.gather(*(_shard_findings(store, holding) for store, holding in stores))
+        return [finding for of_shard in found for finding in of_shard]
     except TickwiseError as failure:
         return [DoctorFinding("keepers", "error", failure.detail)]
     finally:
         await session.close()
 
 
-async def _owner_finding(store: CassandraStore, holding: ShardHolding) -> DoctorFinding:
+async def _shard_findings(store: CassandraStore, holding: ShardHolding) -> list[DoctorFinding]:
     """`holding`: who has the shard, as Cassandra says."""
+    found: list[DoctorFinding] = []
     advice = "start `tickwise keeper`, two of them for a takeover within seconds"
     last = f"; the lease of {holding.address}, epoch {holding.epoch}, {holding.told}" if holding.address else ""
     try:
         async with asyncio.timeout(KEEPER_SECONDS):
             await store.open()
             await store.now()
+            # It may have got another owner since the row was read.
+            epoch = f", epoch {holding.epoch}" if store.served_at == holding.address else ""
+            found.append(DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}{epoch}"))
+            async for finding in store_findings(store, SystemClock()):
+                found.append(finding._replace(detail=f"shard {store.shard}: {finding.detail}"))  # noqa: PERF401  # what came before a failure counts
     except TickwiseError as failure:
-        return DoctorFinding("keepers", "error", f"shard {store.shard}: {failure.detail}{last}", advice)
+        found.append(DoctorFinding("keepers", "error", f"shard {store.shard}: {failure.detail}{last}", advice))
     except TimeoutError:
         text = f"shard {store.shard}: its keeper did not answer within {KEEPER_SECONDS:.0f} s{last}"
-        return DoctorFinding("keepers", "error", text, advice)
-    else:
-        # It may have got another owner since the row was read.
-        epoch = f", epoch {holding.epoch}" if store.served_at == holding.address else ""
-        return DoctorFinding("keepers", "ok", f"shard {store.shard} is served at {store.served_at}{epoch}")
+        found.append(DoctorFinding("keepers", "error", text, advice))
     finally:
         await store.close()
+    return found
 
 
 def _schema() -> ModuleType:

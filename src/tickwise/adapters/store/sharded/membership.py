@@ -22,8 +22,8 @@ from uuid import UUID
 import structlog
 
 from tickwise.adapters.store.sharded.fleet import Fleet
-from tickwise.domain.errors import Conflict, InDoubt, ShardUnavailable, StoreUnavailable
-from tickwise.domain.fencing import HeldDigest, shard_bits
+from tickwise.domain.errors import Conflict, InDoubt, Invalid, ShardUnavailable, StoreUnavailable
+from tickwise.domain.fencing import HeldDigest, check_token, shard_bits
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.capacities import Capacity
 from tickwise.observability.tasks import end_tasks
@@ -312,6 +312,14 @@ class Epochs:
     async def begin(self) -> int:
         """See the port: one of each shard; the greatest."""
         return max((await self._fleet.each(lambda store: store.epochs.begin(), lenient=False)).values())
+
+    async def saw(self, token: int) -> int:
+        """See the port: of the shard that drew it."""
+        check_token(token)
+        drew = next((each for each in self._fleet.numbers() if shard_bits(each) == shard_bits(token)), None)
+        if drew is None:
+            raise Invalid(f"the token {token} is of no shard of this installation")
+        return await self._fleet.on(drew, lambda store: store.epochs.saw(token))
 
     async def all(self) -> Sequence[Epoch]:
         """See the port."""

@@ -23,6 +23,8 @@ class Hello(msgspec.Struct):
     key: str
     shard: int
     release: str
+    seen_token: int = 0
+    """The greatest fencing token of this shard that it was given; 0: none."""
 
     def __repr__(self) -> str:
         return f"Hello(shard={self.shard}, release={self.release!r})"

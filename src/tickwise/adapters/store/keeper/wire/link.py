@@ -68,9 +68,18 @@ class KeeperLink(FrameProtocol):
 
     @classmethod
     async def connect(
-        cls, endpoint: Endpoint, *, key: str, shard: int, clock: Clock, tell: Callable[[Handover], None]
+        cls,
+        endpoint: Endpoint,
+        *,
+        key: str,
+        shard: int,
+        clock: Clock,
+        tell: Callable[[Handover], None],
+        seen_token: int = 0,
     ) -> KeeperLink:
-        """Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
+        """`seen_token`: of `Hello`.
+
+        Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
         key."""
         loop = asyncio.get_running_loop()
         try:
@@ -84,7 +93,7 @@ class KeeperLink(FrameProtocol):
         try:
             check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
             async with asyncio.timeout(CONNECT_SECONDS):
-                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__)))
+                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__, seen_token)))
             link.welcome = _welcome(answer)
         except Unauthenticated as refused:
             transport.abort()

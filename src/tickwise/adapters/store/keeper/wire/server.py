@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import hmac
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -256,10 +256,14 @@ class _ServerConnection(FrameProtocol):
             self.read_until = _position(request.params)
             self.send(encoded((RESPONSE, request.number, None, None)))
         else:
-            task = asyncio.get_running_loop().create_task(self._carry_out(self.shard, request))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
-            self._look()
+            self._begin(self._carry_out(self.shard, request))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work for this client, beside what it asks for next."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        self._look()
 
     def _let_in(self, request: Request) -> None:
         found = _hello(request.params)
@@ -275,6 +279,17 @@ class _ServerConnection(FrameProtocol):
             return
         self.leave_strangers()
         self.shard, self.frame_max_bytes = found.shard, FRAME_MAX_BYTES
+        self._begin(self._greet(store, request, found.seen_token))
+
+    async def _greet(self, store: Store, request: Request, seen_token: int) -> None:
+        """Answer a client that has shown the key. If it was given a token that the store did not draw, an epoch begins
+        before it may claim."""
+        try:
+            if seen_token:
+                await store.epochs.saw(seen_token)
+        except TickwiseError as failure:
+            self._refuse(request, failure)
+            return
         welcome = Welcome(store.upkeep.cluster_id, __version__)
         self.send(encoded((RESPONSE, request.number, None, welcome)))
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import BEAT
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.fencing import HeldDigest
+from tickwise.domain.fencing import HeldDigest, check_token
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
@@ -22,8 +22,16 @@ class Epochs(Part):
 
     async def begin(self) -> int:
         """See the port."""
+        return await self._epoch(self._links.token, EpochCause.TOLD.value)
+
+    async def saw(self, token: int) -> int:
+        """See the port. What this process was given itself it says at each connection."""
+        check_token(token)
+        return await self._epoch(max(token, self._links.token), None)
+
+    async def _epoch(self, token: int, told: str | None) -> int:
         async with self._links.pooled(writes=True) as connection:
-            epoch: int = await connection.fetchval(statement("epoch"), self._links.token, EpochCause.TOLD.value)
+            epoch: int = await connection.fetchval(statement("epoch"), token, told)
         self._links.heard_epoch(epoch)
         return epoch
 
