@@ -20,9 +20,9 @@ from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
 from tickwise.ports.store import FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
+from tickwise.wiring.findings import written
 from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
 from tickwise.wiring.storage.databases import store_of
-from tickwise.wiring.storage.store_findings import written
 
 MAX_TIMERS: Final = 5_000
 """The most timers in the past that are looked at: some seconds of a scheduler's work."""

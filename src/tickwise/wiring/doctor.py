@@ -25,7 +25,7 @@ from tickwise.domain.rules.confinement import Isolation
 from tickwise.observability.tasks import end_tasks
 from tickwise.wiring.cassandra.bounded_look import bounded_findings
 from tickwise.wiring.containers.policy import container_finding
-from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart, signals_beside_cassandra
+from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart, signals_beside_cassandra, store_findings
 from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
 from tickwise.wiring.secret_keys.secrets_check import secret_findings
 from tickwise.wiring.storage.database_findings import Opened, address_findings, of_each, opened
@@ -33,7 +33,6 @@ from tickwise.wiring.storage.databases import addresses
 from tickwise.wiring.storage.file_store import address_in, examine_file_store, is_used
 from tickwise.wiring.storage.isolation_findings import isolation_findings
 from tickwise.wiring.storage.looks import bucket_findings
-from tickwise.wiring.storage.store_findings import store_findings
 from tickwise.wiring.tls.certificates import read_certificates
 from tickwise.wiring.tls.clear_text import CURE, clear_text
 

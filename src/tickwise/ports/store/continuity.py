@@ -55,15 +55,11 @@ class Epoch:
 class EpochStore(Protocol):
     """Epochs of the store: a new one begins when it may have lost writes."""
 
-    async def begin(self) -> int:
-        """Begin a new epoch, for an operator says that the store was set back. Tokens of claims are greater from then
-        on than every token before."""
-        ...
-
-    async def saw(self, token: int) -> int:
-        """Tell the store the greatest token that this caller was given. A store that did not draw it was set back: it
-        begins a new epoch (WENT_BACK), whose tokens are greater than this one. The number of the epoch then; the usual
-        call changes nothing. Raises `Invalid` for a number that no token is."""
+    async def begin(self, seen: int | None = None) -> int:
+        """Begin a new epoch, for an operator says that the store was set back (TOLD). Tokens of claims are greater from
+        then on than every token before. With `seen`, the greatest token that the caller was given: only if the store
+        did not draw it, which was set back then (WENT_BACK). The number of the present epoch. Raises `Invalid` for a
+        `seen` that is no token."""
         ...
 
     async def all(self) -> Sequence[Epoch]:

@@ -16,8 +16,7 @@ from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.ports.clock import Clock
 from tickwise.ports.store import Store
-from tickwise.wiring.findings import DoctorFinding
-from tickwise.wiring.storage.store_findings import store_findings
+from tickwise.wiring.findings import DoctorFinding, store_findings
 
 if TYPE_CHECKING:
     from tickwise.adapters.store.cassandra.client import CassandraStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,9 @@ class SetBack:
 
     async def claim(self, client: Any = None) -> Claimed:
         """The one run that waits."""
-        [claimed] = await (client or self.client).attempts.claim(
-            ClaimRequest(executor=self.executor, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
-        )
+        request = ClaimRequest(executor=self.executor, queues=("default",), labels=(), limit=1, ahead_seconds=0.0)
+        found: Sequence[Claimed] = await (client or self.client).attempts.claim(request)
+        [claimed] = found
         return claimed
 
     async def remember(self) -> None:

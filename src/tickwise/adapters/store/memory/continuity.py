@@ -23,14 +23,13 @@ MAX_EPOCHS: Final = 100
 class Epochs(Duty):
     """`EpochStore` of the port."""
 
-    async def begin(self) -> int:
-        return begin_epoch(self._state, EpochCause.TOLD)
-
-    async def saw(self, token: int) -> int:
-        check_token(token)
-        if token <= self._state.tokens.last:
+    async def begin(self, seen: int | None = None) -> int:
+        if seen is None:
+            return begin_epoch(self._state, EpochCause.TOLD)
+        check_token(seen)
+        if seen <= self._state.tokens.last:
             return self._state.epoch.epoch
-        return begin_epoch(self._state, EpochCause.WENT_BACK, seen=token)
+        return begin_epoch(self._state, EpochCause.WENT_BACK, seen=seen)
 
     async def all(self) -> Sequence[Epoch]:
         return [self._state.epoch, *reversed(self._state.epochs_before)][:MAX_EPOCHS]

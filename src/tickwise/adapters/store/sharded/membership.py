@@ -309,17 +309,15 @@ class Epochs:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    async def begin(self) -> int:
-        """See the port: one of each shard; the greatest."""
-        return max((await self._fleet.each(lambda store: store.epochs.begin(), lenient=False)).values())
-
-    async def saw(self, token: int) -> int:
-        """See the port: of the shard that drew it."""
-        check_token(token)
-        drew = next((each for each in self._fleet.numbers() if shard_bits(each) == shard_bits(token)), None)
+    async def begin(self, seen: int | None = None) -> int:
+        """See the port: one of each shard, the greatest; with `seen` one of the shard that drew it."""
+        if seen is None:
+            return max((await self._fleet.each(lambda store: store.epochs.begin(), lenient=False)).values())
+        check_token(seen)
+        drew = next((each for each in self._fleet.numbers() if shard_bits(each) == shard_bits(seen)), None)
         if drew is None:
-            raise Invalid(f"the token {token} is of no shard of this installation")
-        return await self._fleet.on(drew, lambda store: store.epochs.saw(token))
+            raise Invalid(f"the token {seen} is of no shard of this installation")
+        return await self._fleet.on(drew, lambda store: store.epochs.begin(seen))
 
     async def all(self) -> Sequence[Epoch]:
         """See the port."""

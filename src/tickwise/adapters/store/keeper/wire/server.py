@@ -286,7 +286,7 @@ class _ServerConnection(FrameProtocol):
         before it may claim."""
         try:
             if seen_token:
-                await store.epochs.saw(seen_token)
+                await store.epochs.begin(seen_token)
         except TickwiseError as failure:
             self._refuse(request, failure)
             return

@@ -20,18 +20,13 @@ MAX_EPOCHS: Final = 100
 class Epochs(Part):
     """`EpochStore` of the port."""
 
-    async def begin(self) -> int:
-        """See the port."""
-        return await self._epoch(self._links.token, EpochCause.TOLD.value)
-
-    async def saw(self, token: int) -> int:
+    async def begin(self, seen: int | None = None) -> int:
         """See the port. What this process was given itself it says at each connection."""
-        check_token(token)
-        return await self._epoch(max(token, self._links.token), None)
-
-    async def _epoch(self, token: int, told: str | None) -> int:
+        told = EpochCause.TOLD.value if seen is None else None
+        if seen is not None:
+            check_token(seen)
         async with self._links.pooled(writes=True) as connection:
-            epoch: int = await connection.fetchval(statement("epoch"), token, told)
+            epoch: int = await connection.fetchval(statement("epoch"), max(seen or 0, self._links.token), told)
         self._links.heard_epoch(epoch)
         return epoch
 

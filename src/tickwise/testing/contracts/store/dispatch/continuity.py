@@ -24,7 +24,7 @@ MAX_JSON = 1 << 53
 """From here on a reader of JSON may round integers."""
 MAX_EPOCHS = 100
 LATER = 1_000 * SHARD_STEP
-"""So many later, a token is of the same shard."""
+"""A token that is this much greater is of the same shard."""
 
 
 class EpochsContract(StoreContract):
@@ -94,7 +94,7 @@ class EpochsContract(StoreContract):
         tokens = [(await self.held(store, executor, make.job())).token for _ in range(2)]
         before = await store.epochs.all()
         for token in (*tokens, tokens[-1]):
-            assert epoch_of(token) == await store.epochs.saw(token)
+            assert epoch_of(token) == await store.epochs.begin(token)
         assert before == await store.epochs.all()
 
     async def test_a_token_that_the_store_did_not_draw_begins_an_epoch(
@@ -105,13 +105,13 @@ class EpochsContract(StoreContract):
         executor = await self.register(store)
         claimed = await self.held(store, executor, make.job())
         seen = claimed.token + LATER
-        epoch = await other.epochs.saw(seen)
+        epoch = await other.epochs.begin(seen)
         told = (await store.epochs.all())[0]
         assert (epoch, EpochCause.WENT_BACK, True) == (told.epoch, told.cause, told.lost_tokens)
         assert epoch == (await store.executors.beat(executor, LEASE_SECONDS)).epoch
         after = await self.held(store, executor, make.job())
         assert epoch_of(seen) < epoch == epoch_of(after.token)
-        assert epoch == await store.epochs.saw(seen)
+        assert epoch == await store.epochs.begin(seen)
         assert [] == await self.finish(store, executor, outcome(claimed), outcome(after))
 
     @pytest.mark.parametrize("token", [-1, 0, MAX_JSON, ANY])
@@ -119,7 +119,7 @@ class EpochsContract(StoreContract):
         """Or one call would use up all epochs."""
         before = await store.epochs.all()
         with pytest.raises(Invalid, match=str(token)):
-            await store.epochs.saw(token)
+            await store.epochs.begin(token)
         assert before == await store.epochs.all()
 
     async def test_no_more_than_a_hundred_epochs_are_listed(self, store: Store) -> None:
