@@ -185,3 +185,33 @@ def test_shards_of_a_file_store_are_refused_with_the_reason(tmp_path: Path) -> N
     ran = StoreFolder(tmp_path).tickwise("shards", "list", "--database", f"file://{tmp_path}/store")
     assert 6 == ran.code, ran.err
     assert "a file store has no shards" in ran.err
+
+
+def test_a_copy_that_was_put_back_begins_an_epoch(tmp_path: Path) -> None:
+    """`db restored` before the next `up`, which goes on with tokens above all that were given. It makes no store where
+    none is, and leaves one alone that is in use."""
+    folder = StoreFolder(tmp_path / "data")
+    missing = folder.tickwise("db", "restored", "--database", (tmp_path / "typing-error").as_uri())
+    assert 0 != missing.code
+    assert "there is no file store in" in missing.err
+    assert not (tmp_path / "typing-error").exists()
+
+    up = ("up", "--store", "file", "--background", "--port", "0")
+    try:
+        assert 0 == folder.tickwise(*up).code
+        hello = folder.tickwise("run", "examples/hello.py", "--key", "hello", "--follow")
+        assert 0 == hello.code, hello.err
+        used = folder.tickwise("db", "restored")
+        assert 0 != used.code
+        assert "another process" in used.err
+        folder.tickwise("down")
+        report = json.loads(folder.tickwise("db", "restored", "--json").out)
+        assert (1, 1 << 40, 0) == (report["epoch"], report["tokens_from"], report["queued"])
+        assert 2 == json.loads(folder.tickwise("db", "restored", "--json").out)["epoch"]
+        assert 0 == folder.tickwise(*up).code
+        script = tmp_path / "token.py"
+        script.write_text("import os\nprint(os.environ['TICKWISE_FENCING_TOKEN'])\n")
+        ran = folder.tickwise("run", str(script), "--key", "token", "--follow")
+        assert 2 << 40 < int(ran.out.splitlines()[0]), ran.out
+    finally:
+        folder.tickwise("down")

@@ -7,13 +7,12 @@ timers as they are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from tickwise.adapters.clock import SystemClock
 from tickwise.domain.audit import sessions_by_program
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.decision import decide
@@ -22,7 +21,6 @@ from tickwise.ports.store import FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import written
 from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
-from tickwise.wiring.storage.databases import store_of
 
 MAX_TIMERS: Final = 5_000
 """The most timers in the past that are looked at: some seconds of a scheduler's work."""
@@ -115,15 +113,18 @@ class Restored:
         ]
 
 
-def restored(database_url: str, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
-    """Begin an epoch, and say what follows from it. `logs`: those of the API since the backup, by which keys that came
-    back are found, and with `revoke` revoked again. Raises `Misconfigured`, `StoreUnavailable`."""
+def restored(make: Callable[[], Store], logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
+    """Begin an epoch, and say what follows from it. `make` gives the store, not yet open.
+
+    `logs`: those of the API since the backup, by which keys that came back are found, and with `revoke` revoked again.
+    Raises `Misconfigured`, `StoreUnavailable`.
+    """
     ends = logged_ends(logs) if logs else None
-    return asyncio.run(_restored(database_url, ends, revoke=revoke))
+    return asyncio.run(_restored(make, ends, revoke=revoke))
 
 
-async def _restored(database_url: str, ends: Mapping[UUID, int | None] | None, *, revoke: bool) -> Restored:
-    store = store_of(database_url, SystemClock())
+async def _restored(make: Callable[[], Store], ends: Mapping[UUID, int | None] | None, *, revoke: bool) -> Restored:
+    store = make()
     await store.open()
     try:
         report = await begin_and_report(store)

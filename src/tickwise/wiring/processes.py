@@ -64,8 +64,8 @@ from tickwise.wiring.runtime import (
 from tickwise.wiring.secret_keys.secrets_check import check_sealing
 from tickwise.wiring.secret_keys.secrets_key import make_key_of_up
 from tickwise.wiring.startup_wait import PERSON_SECONDS, StartupWait, StoppedEarly
-from tickwise.wiring.storage.databases import addresses, upgrade_all
-from tickwise.wiring.storage.file_store import address_in, examine_file_store, is_used
+from tickwise.wiring.storage.databases import addresses, make_store, upgrade_all
+from tickwise.wiring.storage.file_store import address_in, check_is_there, examine_file_store, is_used
 from tickwise.wiring.tls.certificates import Certificates, open_certificates, tls_of
 from tickwise.wiring.tls.clear_text import warn_of_clear_text
 from tickwise.wiring.tls.expiry import certificate_expiry
@@ -144,7 +144,12 @@ def db_upgrade(
 def db_restored(settings: Settings, logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
     """Begin a new epoch of the given database, which an operator has set back; what runs again, and which keys came
     back by the word of these logs."""
-    return restored(given_database(settings), logs, revoke=revoke)
+    url = _file_store_of(settings)
+    if url is None:
+        url = given_database(settings)
+    else:
+        check_is_there(url)  # opening it would make it
+    return restored(lambda: make_store(settings, url, SystemClock(), lost=lambda: None), logs, revoke=revoke)
 
 
 def db_rebuild_tables(settings: Settings) -> int:
@@ -176,10 +181,7 @@ def db_status(settings: Settings) -> SchemaStatus:
     what is there; of Cassandra, who has each shard, too; of a file store, which has no schema, its state."""
     from tickwise.adapters.store.postgres import schema_status
 
-    url = settings.database_url
-    if url is None and is_used(settings.data_dir):
-        url = address_in(settings.data_dir)
-    if url is not None and url.startswith("file:"):
+    if (url := _file_store_of(settings)) is not None:
         return _file_status(url)
     if is_cassandra(settings.database_url or ""):
         return keyspace_status(settings.database_url or "")
@@ -191,6 +193,14 @@ def db_status(settings: Settings) -> SchemaStatus:
         return SchemaStatus("none", wanted, fits=False)
     oldest = min(found)
     return SchemaStatus(oldest.version, wanted, all(each.fits for each in found))
+
+
+def _file_store_of(settings: Settings) -> str | None:
+    """The address of the file store, if the settings name one, or name nothing and the data folder has one."""
+    url = settings.database_url
+    if url is None and is_used(settings.data_dir):
+        return address_in(settings.data_dir)
+    return url if url is not None and url.startswith("file:") else None
 
 
 def _file_status(url: str) -> SchemaStatus:

@@ -86,6 +86,7 @@ def upgrade(
 )
 @click.option("--revoke", is_flag=True, help="With --log: revoke the keys that came back.")
 @_database
+@data_dir_option
 @json_option
 @click.pass_obj
 def restored(session: Session, database_url: str | None, logs: tuple[Path, ...], *, revoke: bool) -> None:
@@ -97,7 +98,8 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
     started; or whenever you want the report. Fencing tokens then go on above all that were ever given.
 
     \b
-    On Cassandra run it after each restore of the keyspace, with its keepers started and no other role.
+    On Cassandra run it after each restore of the keyspace, with its keepers started and no other role; of a file
+    store after each restore of its folder, before `tickwise up`.
 
     \b
     The database forgot which keys were revoked or rotated since the backup. With --log it says which of these work
@@ -108,7 +110,7 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
     from tickwise import config
     from tickwise.wiring import processes
 
-    settings = config.load(session.environ, {"database_url": database_url})
+    settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     report = processes.db_restored(settings, logs, revoke=revoke)
     if session.as_json:
         session.show_json(report.as_dict())

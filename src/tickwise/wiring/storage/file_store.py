@@ -53,6 +53,13 @@ def folder_of_store(url: str) -> Path:
     return Path(unquote(parts.path))
 
 
+def check_is_there(url: str) -> None:
+    """Raises `Misconfigured` if there is no file store at the address."""
+    folder = folder_of_store(url)
+    if not any(folder.glob("*-*.tw")):
+        raise Misconfigured(f"there is no file store in {folder}: `tickwise up --store file` makes one")
+
+
 def open_file_store(
     url: str, clock: Clock, *, near_seconds: float, ended_in_memory: int, lost: Callable[[], None]
 ) -> Store:
