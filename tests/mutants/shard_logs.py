@@ -14,6 +14,7 @@ LOOKS: Final = "tests/unit/adapters/test_cassandra_looks.py::"
 KEEPER: Final = "src/tickwise/adapters/store/keeper/"
 STORES: Final = "tests/unit/adapters/keeper/test_keeper_store.py::"
 BLOCKS: Final = "tests/unit/adapters/keeper/test_blocks.py::"
+SET_BACK: Final = "tests/unit/adapters/keeper/test_set_back.py::"
 
 SHARD_LOGS: Final = (
     Mutant(
@@ -172,5 +173,40 @@ SHARD_LOGS: Final = (
         "before.forget()",
         "pass",
         (STORES + "test_states_that_were_thrown_away_leave_memory",),
+    ),
+    Mutant(
+        "a client tells a keeper the last token that it was given",
+        KEEPER + "wire/link.py",
+        "Hello(key, shard, __version__, seen_token)",
+        "Hello(key, shard, __version__)",
+        (SET_BACK + "test_no_token_is_given_twice_after_a_restore",),
+    ),
+    Mutant(
+        "a keeper begins an epoch before it welcomes who was given a token that it did not draw",
+        KEEPER + "wire/server.py",
+        "if seen_token:",
+        "if False:",
+        (SET_BACK + "test_the_epoch_is_kept_with_the_log",),
+    ),
+    Mutant(
+        "a claim with a token that is not greater is in doubt",
+        KEEPER + "wire/remote.py",
+        "if each.token <= before:",
+        "if False:",
+        (SET_BACK + "test_a_client_whose_connection_stays_notices_it_with_its_next_claim",),
+    ),
+    Mutant(
+        "claims that overlap are compared with what was known when they were asked for",
+        KEEPER + "wire/remote.py",
+        "if each.token <= before:",
+        "if each.token <= self._token:",
+        (SET_BACK + "test_claims_that_overlap_are_not_taken_for_a_restore",),
+    ),
+    Mutant(
+        "a token that the store drew begins no epoch",
+        "src/tickwise/adapters/store/memory/continuity.py",
+        "if seen <= self._state.tokens.last:",
+        "if seen < 0:",
+        (SET_BACK + "test_a_keeper_that_lost_nothing_begins_no_epoch",),
     ),
 )
