@@ -177,16 +177,23 @@ SHARD_LOGS: Final = (
     Mutant(
         "a client tells a keeper the last token that it was given",
         KEEPER + "wire/link.py",
-        "Hello(key, shard, __version__, seen_token)",
-        "Hello(key, shard, __version__)",
+        "Hello(key, shard, __version__, cluster_id, seen_token)",
+        "Hello(key, shard, __version__, cluster_id)",
         (SET_BACK + "test_no_token_is_given_twice_after_a_restore",),
     ),
     Mutant(
         "a keeper begins an epoch before it welcomes who was given a token that it did not draw",
         KEEPER + "wire/server.py",
-        "if seen_token:",
+        "if found.seen_token and found.cluster_id == store.upkeep.cluster_id:",
         "if False:",
         (SET_BACK + "test_the_epoch_is_kept_with_the_log",),
+    ),
+    Mutant(
+        "a token of another installation begins no epoch",
+        KEEPER + "wire/server.py",
+        "if found.seen_token and found.cluster_id == store.upkeep.cluster_id:",
+        "if found.seen_token:",
+        (SET_BACK + "test_a_token_of_another_installation_begins_no_epoch",),
     ),
     Mutant(
         "a claim with a token that is not greater is in doubt",

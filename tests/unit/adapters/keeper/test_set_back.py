@@ -14,7 +14,7 @@ from tests.support.keepers import CLOCK, GatedServedStore, served
 from tests.support.waiting import eventually
 from tickwise.adapters.store.keeper.wire.forms import CallForm
 from tickwise.adapters.store.keeper.wire.remote import CLAIM
-from tickwise.domain.errors import InDoubt, Invalid
+from tickwise.domain.errors import InDoubt, Invalid, StoreUnavailable
 from tickwise.domain.fencing import LAST_TOKEN
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import ClaimRequest, EpochCause
@@ -37,7 +37,7 @@ class SetBack:
     async def begin(self, keeper: GatedServedStore) -> None:
         """From here on its clients claim."""
         self.keeper = keeper
-        self.client = await keeper.client()
+        self.client = await keeper.client(patience_seconds=2.0)
         self.executor = await self.client.executors.join(factories.executor(lease_seconds=LEASE))
 
     async def held(self, client: Any = None) -> Claimed:
@@ -176,3 +176,15 @@ async def test_a_number_that_is_no_token_does_not_use_up_the_epochs(rig: SetBack
         await rig.client.now()
     other = await rig.keeper.client()
     assert 1 == len(await other.epochs.all())
+
+
+async def test_a_token_of_another_installation_begins_no_epoch(rig: SetBack) -> None:
+    """A keyspace was dropped and made anew under a client that runs: it is refused, and the new one lost nothing."""
+    await rig.remember()
+    await rig.held()
+    rig.client._link.abort()
+    await rig.set_back()
+    rig.keeper.store.memory.state.cluster_id = "another one"
+    with pytest.raises(StoreUnavailable, match="another installation"):
+        await rig.client.now()
+    assert 1 == len(await rig.keeper.store.epochs.all())

@@ -75,9 +75,10 @@ class KeeperLink(FrameProtocol):
         shard: int,
         clock: Clock,
         tell: Callable[[Handover], None],
+        cluster_id: str = "",
         seen_token: int = 0,
     ) -> KeeperLink:
-        """`seen_token`: of `Hello`.
+        """`cluster_id` and `seen_token`: of `Hello`.
 
         Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
         key."""
@@ -93,7 +94,7 @@ class KeeperLink(FrameProtocol):
         try:
             check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
             async with asyncio.timeout(CONNECT_SECONDS):
-                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__, seen_token)))
+                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__, cluster_id, seen_token)))
             link.welcome = _welcome(answer)
         except Unauthenticated as refused:
             transport.abort()

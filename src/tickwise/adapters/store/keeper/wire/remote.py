@@ -220,7 +220,7 @@ class RemoteStore:
         connecting = asyncio.create_task(
             KeeperLink.connect(
                 endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each),
-                seen_token=self._token,
+                cluster_id=self.upkeep.cluster_id, seen_token=self._token,
             )
         )  # fmt: skip
         try:

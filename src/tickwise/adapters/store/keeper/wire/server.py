@@ -279,14 +279,14 @@ class _ServerConnection(FrameProtocol):
             return
         self.leave_strangers()
         self.shard, self.frame_max_bytes = found.shard, FRAME_MAX_BYTES
-        self._begin(self._greet(store, request, found.seen_token))
+        self._begin(self._greet(store, request, found))
 
-    async def _greet(self, store: Store, request: Request, seen_token: int) -> None:
-        """Answer a client that has shown the key. If it was given a token that the store did not draw, an epoch begins
-        before it may claim."""
+    async def _greet(self, store: Store, request: Request, found: Hello) -> None:
+        """Answer a client that has shown the key. If this store gave it a token that it does not know to have drawn, an
+        epoch begins before the client may claim."""
         try:
-            if seen_token:
-                await store.epochs.begin(seen_token)
+            if found.seen_token and found.cluster_id == store.upkeep.cluster_id:
+                await store.epochs.begin(found.seen_token)
         except TickwiseError as failure:
             self._refuse(request, failure)
             return
