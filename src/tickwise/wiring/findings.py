@@ -79,8 +79,15 @@ async def _continuity(store: Any) -> AsyncIterator[DoctorFinding]:
     """The findings about lost writes: the store lost acknowledged writes, or executors hold newer results than the
     store."""
     epoch, now = (await store.epochs.all())[0], await store.now()
-    if epoch.cause is EpochCause.FIRST:
-        yield DoctorFinding("continuity", "ok", "the database was never set back")
+    if epoch.cause is EpochCause.FIRST and epoch.differed:
+        yield DoctorFinding(
+            "continuity", "warning",
+            f"executors knew better of {epoch.differed} runs than the database, and put them right: it has lost "
+            "acknowledged writes",
+            f"was it restored or set back? `tickwise db restored`, then {PAGE}",
+        )  # fmt: skip
+    elif epoch.cause is EpochCause.FIRST:
+        yield DoctorFinding("continuity", "ok", "nothing says that the database was ever set back")
     else:
         yield _of_epoch(epoch, now)
     differing = [row for row in await store.executors.all() if row.gone_at is None and row.differs]

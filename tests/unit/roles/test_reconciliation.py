@@ -387,6 +387,48 @@ async def test_comparing_takes_a_hundredth_of_the_time(rig: Rig, monkeypatch: py
     assert all(gap >= SHARE for gap in gaps)
 
 
+async def test_a_comparison_that_waited_for_a_store_that_was_away_is_made_again_soon(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time was not that of the store: what was lost by the time it is back is found at once."""
+    await running(rig)
+    snapshot = rig.store.snapshot()
+    stray = await running(rig)
+    await rig.tick(SOON)
+    real, waits = rig.store.held.digest, [4.0]
+
+    async def away(executor: int, token: int) -> Any:
+        answer = await real(executor, token)
+        if waits:
+            await rig.clock.sleep(waits.pop())
+            set_back_silently(rig.store, snapshot)
+        return answer
+
+    monkeypatch.setattr(rig.store.held, "digest", away)
+    for _ in range(12):
+        await rig.tick(BEAT)
+    assert not waits
+    assert [_id(stray)] == rig.runner.stopped
+
+
+async def test_a_store_that_is_slow_each_time_is_asked_seldom(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third answer shows that it was not away."""
+    await running(rig)
+    await rig.tick(SOON)
+    real, asked = rig.store.held.digest, []
+
+    async def slowly(executor: int, token: int) -> Any:
+        asked.append(rig.clock.monotonic())
+        await rig.clock.sleep(2.5)
+        return await real(executor, token)
+
+    monkeypatch.setattr(rig.store.held, "digest", slowly)
+    for _ in range(80):
+        await rig.tick(BEAT)
+    gaps = [later - sooner for sooner, later in pairwise(asked)]
+    assert (3, True) == (len(asked), max(gaps) < 3 * BEAT), gaps
+
+
 async def test_a_comparison_that_fails_is_made_again(rig: Rig) -> None:
     """A store that is away leaves the doubt as it was."""
     job = await running(rig)

@@ -95,7 +95,7 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
     \b
     Tickwise notices most of it by itself: another server, timeline, database or table. Run this after a restore
     that leaves all of them as they were (a snapshot of the disk, a dump of the data alone), before roles are
-    started; or whenever you want the report. Fencing tokens then go on above all that were ever given.
+    started; or whenever you want the report. A new epoch begins: fencing tokens go on above those of the backup.
 
     \b
     On Cassandra run it after each restore of the keyspace, with its keepers started and no other role; of a file

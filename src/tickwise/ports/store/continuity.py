@@ -55,11 +55,9 @@ class Epoch:
 class EpochStore(Protocol):
     """Epochs of the store: a new one begins when it may have lost writes."""
 
-    async def begin(self, seen: int | None = None) -> int:
-        """Begin a new epoch, for an operator says that the store was set back (TOLD). Tokens of claims are greater from
-        then on than every token before. With `seen`, the greatest token that the caller was given: only if the store
-        did not draw it, which was set back then (WENT_BACK). The number of the present epoch. Raises `Invalid` for a
-        `seen` that is no token."""
+    async def begin(self) -> int:
+        """Begin a new epoch, for an operator says that the store was set back. Tokens of claims are greater from then
+        on than every token before."""
         ...
 
     async def all(self) -> Sequence[Epoch]:

@@ -44,6 +44,12 @@ from tickwise.roles.shared.service import Telemetry
 
 SHARE: Final = 100.0
 """Comparing takes a hundredth of the time at most, however much the store has to read for it."""
+SLOW_SECONDS: Final = 2.0
+SLOW_IN_A_ROW: Final = 3
+"""A comparison that took longer than that may have waited for a store that was away, which is no cost of it. So many
+in a row have not."""
+MAX_PAUSE_SECONDS: Final = 300.0
+"""What no epoch tells of is found by then."""
 MAX_UNSURE: Final = 3
 """After so many digests in a row that differed while runs ended, the list is asked for."""
 THOROUGH_EVERY: Final = 100
@@ -92,6 +98,8 @@ class Reconciliation:
         self._unsure = 0
         self._count = 0
         self._thorough = False
+        self._slow = 0
+        """Slow comparisons in a row."""
         self._next_at = float("-inf")
         self._counted: dict[Pair, None] = {}
         self._stopped: Collection[Pair] = ()
@@ -133,7 +141,12 @@ class Reconciliation:
             except BaseException:
                 self._thorough = thorough
                 raise
-        pause = max(self._pause_seconds, SHARE * (self._clock.monotonic() - now))
+        took = self._clock.monotonic() - now
+        self._slow = self._slow + 1 if took > SLOW_SECONDS else 0
+        pause = self._pause_seconds
+        if self._slow in (0, SLOW_IN_A_ROW):
+            self._slow = 0
+            pause = max(pause, min(SHARE * took, MAX_PAUSE_SECONDS))
         self._next_at = self._clock.monotonic() + pause
         if self._thorough:
             self._next_at = float("-inf")

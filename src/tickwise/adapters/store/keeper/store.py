@@ -47,6 +47,7 @@ from tickwise.adapters.store.keeper.tracking import EffectRecorder
 from tickwise.adapters.store.memory.ended import EndedRuns
 from tickwise.adapters.store.memory.ended.job_table import JobTable
 from tickwise.adapters.store.memory.quotas import give_back_runs
+from tickwise.adapters.store.memory.records import Numbers
 from tickwise.adapters.store.memory.store import NEAR_SECONDS, MemoryStore
 from tickwise.domain.errors import (
     InDoubt,
@@ -57,6 +58,7 @@ from tickwise.domain.errors import (
     TickwiseError,
     TooLarge,
 )
+from tickwise.domain.fencing import token_at, tokens_from
 from tickwise.observability.keepers import ShardFigures, ShardWatch
 from tickwise.observability.tasks import end_tasks
 from tickwise.observability.waits import WaitNote, note_wait, noting
@@ -333,13 +335,17 @@ class KeeperStore(WrappedStore):
                 until_next = RENEW_SECONDS
 
     async def _begin(self, memory: MemoryStore, recorder: EffectRecorder, contents: Contents) -> None:
-        """Begin a tenure: counted runs go back whose batches ended, and the store has a name."""
+        """Begin a tenure: counted runs go back whose batches ended, the store has a name, and its tokens go on above
+        those of a tenure that a restored backup does not know."""
         for runs in contents.lent.values():
             give_back_runs(memory.state, runs)
         if self._identity is not None:
             await begin_shard(self._identity, memory.state)
         _ = memory.upkeep.cluster_id
         await memory.open()
+        state = memory.state
+        if (lost := token_at(state.now(), state.shard)) > state.tokens.last:
+            state.tokens = Numbers(*tokens_from(lost, state.shard))
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
         memory.on_handover(self._hear)

@@ -13,7 +13,7 @@ from tickwise.adapters.store.memory.dispatch import claimed
 from tickwise.adapters.store.memory.records import Numbers
 from tickwise.adapters.store.memory.rows import fitting
 from tickwise.adapters.store.memory.state import Duty, State
-from tickwise.domain.fencing import HeldDigest, check_token, digest_of, epoch_of, first_token, tokens_from
+from tickwise.domain.fencing import HeldDigest, digest_of, epoch_of, first_token, token_in_epoch, tokens_from
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
@@ -23,13 +23,8 @@ MAX_EPOCHS: Final = 100
 class Epochs(Duty):
     """`EpochStore` of the port."""
 
-    async def begin(self, seen: int | None = None) -> int:
-        if seen is None:
-            return begin_epoch(self._state, EpochCause.TOLD)
-        check_token(seen)
-        if seen <= self._state.tokens.last:
-            return self._state.epoch.epoch
-        return begin_epoch(self._state, EpochCause.WENT_BACK, seen=seen)
+    async def begin(self) -> int:
+        return begin_epoch(self._state, EpochCause.TOLD, self._state)
 
     async def all(self) -> Sequence[Epoch]:
         return [self._state.epoch, *reversed(self._state.epochs_before)][:MAX_EPOCHS]
@@ -72,19 +67,18 @@ def set_back(state: State, snapshot: State) -> None:
     vars(state).update(vars(snapshot))
     state.batches.clear()
     state.taken.clear()
-    seen = max(next(lost.tokens), first_token(lost.epoch.epoch))
-    begin_epoch(state, EpochCause.PROMOTED, seen=seen, rules_version=lost.rules_version)
+    begin_epoch(state, EpochCause.PROMOTED, lost)
 
 
-def begin_epoch(state: State, cause: EpochCause, *, seen: int = 0, rules_version: int = 0) -> int:
-    """Begin an epoch whose tokens and versions are above all that were handed out. `seen`: the greatest token that is
-    known to be lost, 0 if none is; `rules_version`: the greatest version of the rules that is."""
-    number = max(state.epoch.epoch, epoch_of(max(next(state.tokens), seen))) + 1
+def begin_epoch(state: State, cause: EpochCause, lost: State) -> int:
+    """Begin an epoch whose tokens and versions are above all values that were handed out in `lost`."""
+    last = max(next(state.tokens), next(lost.tokens))
+    number = max(state.epoch.epoch, lost.epoch.epoch, epoch_of(last)) + 1
     state.epochs_before.append(state.epoch)
     state.epoch = Epoch(
-        epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=seen > 0, differed=0
+        epoch=number, began_at=state.now(), cause=cause, timeline=None, lost_tokens=state is not lost, differed=0
     )
     state.opened_at = state.now()  # leases have one more period
-    state.tokens = Numbers(*tokens_from(first_token(number) + 1, state.shard))
-    state.rules_version = max(state.rules_version, rules_version, first_token(number) - 1) + 1
+    state.tokens = Numbers(*tokens_from(token_in_epoch(number, state.now(), state.shard) + 1, state.shard))
+    state.rules_version = max(state.rules_version, lost.rules_version, first_token(number) - 1) + 1
     return number

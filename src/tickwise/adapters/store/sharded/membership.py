@@ -22,8 +22,8 @@ from uuid import UUID
 import structlog
 
 from tickwise.adapters.store.sharded.fleet import Fleet
-from tickwise.domain.errors import Conflict, InDoubt, Invalid, ShardUnavailable, StoreUnavailable
-from tickwise.domain.fencing import HeldDigest, check_token, shard_bits
+from tickwise.domain.errors import Conflict, InDoubt, ShardUnavailable, StoreUnavailable
+from tickwise.domain.fencing import HeldDigest, shard_bits
 from tickwise.domain.model import Claimed
 from tickwise.domain.rules.capacities import Capacity
 from tickwise.observability.tasks import end_tasks
@@ -309,15 +309,9 @@ class Epochs:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    async def begin(self, seen: int | None = None) -> int:
-        """See the port: one of each shard, the greatest; with `seen` one of the shard that drew it."""
-        if seen is None:
-            return max((await self._fleet.each(lambda store: store.epochs.begin(), lenient=False)).values())
-        check_token(seen)
-        drew = next((each for each in self._fleet.numbers() if shard_bits(each) == shard_bits(seen)), None)
-        if drew is None:
-            raise Invalid(f"the token {seen} is of no shard of this installation")
-        return await self._fleet.on(drew, lambda store: store.epochs.begin(seen))
+    async def begin(self) -> int:
+        """See the port: one of each shard; the greatest."""
+        return max((await self._fleet.each(lambda store: store.epochs.begin(), lenient=False)).values())
 
     async def all(self) -> Sequence[Epoch]:
         """See the port."""

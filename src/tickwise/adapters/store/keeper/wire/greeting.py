@@ -23,10 +23,6 @@ class Hello(msgspec.Struct):
     key: str
     shard: int
     release: str
-    cluster_id: str = ""
-    """The store that it knows; empty: none yet."""
-    seen_token: int = 0
-    """The greatest fencing token that this shard of that store has given it; 0: none."""
 
     def __repr__(self) -> str:
         return f"Hello(shard={self.shard}, release={self.release!r})"

@@ -68,19 +68,9 @@ class KeeperLink(FrameProtocol):
 
     @classmethod
     async def connect(
-        cls,
-        endpoint: Endpoint,
-        *,
-        key: str,
-        shard: int,
-        clock: Clock,
-        tell: Callable[[Handover], None],
-        cluster_id: str = "",
-        seen_token: int = 0,
+        cls, endpoint: Endpoint, *, key: str, shard: int, clock: Clock, tell: Callable[[Handover], None]
     ) -> KeeperLink:
-        """`cluster_id` and `seen_token`: of `Hello`.
-
-        Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
+        """Raises `StoreUnavailable` if the owner does not answer there, and `Misconfigured` if it does not know the
         key."""
         loop = asyncio.get_running_loop()
         try:
@@ -94,7 +84,7 @@ class KeeperLink(FrameProtocol):
         try:
             check_pinned(transport.get_extra_info("ssl_object").getpeercert(binary_form=True), endpoint)
             async with asyncio.timeout(CONNECT_SECONDS):
-                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__, cluster_id, seen_token)))
+                answer = await link.ask(HELLO, encoded(Hello(key, shard, __version__)))
             link.welcome = _welcome(answer)
         except Unauthenticated as refused:
             transport.abort()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,6 @@ from tickwise.adapters.store.keeper.wire.forms import FORMS, READING, CallForm, 
 from tickwise.adapters.store.keeper.wire.link import KeeperLink
 from tickwise.adapters.store.keeper.wire.pinning import Endpoint
 from tickwise.domain.errors import Bug, InDoubt, KeeperAway, StoreUnavailable
-from tickwise.domain.model import Claimed
 from tickwise.observability.tasks import end_tasks
 from tickwise.observability.waits import note_wait
 from tickwise.ports.clock import Clock
@@ -35,8 +34,6 @@ PAUSE_SECONDS: Final = 0.05
 PAUSE_MAX_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 0.25
 """Between two looks whether the owner to which a connection is made still is the owner."""
-
-CLAIM: Final = "attempts.claim"
 
 FindOwner = Callable[[], Awaitable[str]]
 """The endpoint of the owner as it is published; empty: nobody owns the shard."""
@@ -79,8 +76,6 @@ class RemoteStore:
         self._link: KeeperLink | None = None
         self._published = ""
         """The endpoint to which the link leads, as its owner published it."""
-        self._token = 0
-        """The greatest fencing token that this process was given: each keeper is told it when it is met."""
         self._connecting = asyncio.Lock()
         self._tell: Callable[[Handover], None] = lambda _: None
         self._is_closed = False
@@ -120,25 +115,7 @@ class RemoteStore:
         async def call(*given: Any, **named: Any) -> Any:
             return await self._call(form, form.call(given, named))
 
-        async def claim(*given: Any, **named: Any) -> Any:
-            before = self._token
-            return self._given(await call(*given, **named), before)
-
-        return claim if form.name == CLAIM else call
-
-    def _given(self, claims: Sequence[Claimed], before: int) -> Sequence[Claimed]:
-        """Note the tokens of claims. `before`: the greatest that was known when they were asked for.
-
-        One that is not greater is that of a store that was set back under a connection that stayed. Raises `InDoubt`:
-        the next connection begins an epoch, and what was claimed is given back as after a claim whose answer was lost.
-        """
-        for each in claims:
-            if each.token <= before:
-                if self._link is not None:
-                    self._link.leave()
-                raise InDoubt(f"the store gave the fencing token {each.token} after {before}: it was set back")
-            self._token = max(self._token, each.token)
-        return claims
+        return call
 
     async def _call(self, form: CallForm, body: bytes) -> Any:
         end = self.clock.monotonic() + self._patience
@@ -219,10 +196,9 @@ class RemoteStore:
         nobody says a word there."""
         connecting = asyncio.create_task(
             KeeperLink.connect(
-                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each),
-                cluster_id=self.upkeep.cluster_id, seen_token=self._token,
+                endpoint, key=self._key(), shard=self.shard, clock=self.clock, tell=lambda each: self._tell(each)
             )
-        )  # fmt: skip
+        )
         try:
             while not (await asyncio.wait({connecting}, timeout=LOOK_SECONDS))[0]:
                 if await self._find() != published:

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import hmac
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -256,14 +256,10 @@ class _ServerConnection(FrameProtocol):
             self.read_until = _position(request.params)
             self.send(encoded((RESPONSE, request.number, None, None)))
         else:
-            self._begin(self._carry_out(self.shard, request))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work for this client, beside what it asks for next."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        self._look()
+            task = asyncio.get_running_loop().create_task(self._carry_out(self.shard, request))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+            self._look()
 
     def _let_in(self, request: Request) -> None:
         found = _hello(request.params)
@@ -279,17 +275,6 @@ class _ServerConnection(FrameProtocol):
             return
         self.leave_strangers()
         self.shard, self.frame_max_bytes = found.shard, FRAME_MAX_BYTES
-        self._begin(self._greet(store, request, found))
-
-    async def _greet(self, store: Store, request: Request, found: Hello) -> None:
-        """Answer a client that has shown the key. If this store gave it a token that it does not know to have drawn, an
-        epoch begins before the client may claim."""
-        try:
-            if found.seen_token and found.cluster_id == store.upkeep.cluster_id:
-                await store.epochs.begin(found.seen_token)
-        except TickwiseError as failure:
-            self._refuse(request, failure)
-            return
         welcome = Welcome(store.upkeep.cluster_id, __version__)
         self.send(encoded((RESPONSE, request.number, None, welcome)))
 

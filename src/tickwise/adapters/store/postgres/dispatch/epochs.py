@@ -10,7 +10,7 @@ from uuid import UUID
 from tickwise.adapters.store.postgres.base import Part
 from tickwise.adapters.store.postgres.connection.link import BEAT
 from tickwise.adapters.store.postgres.statements import statement
-from tickwise.domain.fencing import HeldDigest, check_token
+from tickwise.domain.fencing import HeldDigest
 from tickwise.domain.model import Claimed
 from tickwise.ports.store import Epoch, EpochCause
 
@@ -20,13 +20,10 @@ MAX_EPOCHS: Final = 100
 class Epochs(Part):
     """`EpochStore` of the port."""
 
-    async def begin(self, seen: int | None = None) -> int:
-        """See the port. What this process was given itself it says at each connection."""
-        told = EpochCause.TOLD.value if seen is None else None
-        if seen is not None:
-            check_token(seen)
+    async def begin(self) -> int:
+        """See the port."""
         async with self._links.pooled(writes=True) as connection:
-            epoch: int = await connection.fetchval(statement("epoch"), max(seen or 0, self._links.token), told)
+            epoch: int = await connection.fetchval(statement("epoch"), self._links.token, EpochCause.TOLD.value)
         self._links.heard_epoch(epoch)
         return epoch
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from tickwise.domain.errors import Conflict, Invalid
-from tickwise.domain.fencing import SHARD_STEP, digest_of, epoch_of, first_token
+from tickwise.domain.errors import Conflict
+from tickwise.domain.fencing import digest_of, epoch_of, first_token
 from tickwise.domain.lifecycle import RunState
 from tickwise.domain.model import Claimed, Lane
 from tickwise.domain.retry import OnUnknown
@@ -23,8 +23,6 @@ ANY = 1 << 62
 MAX_JSON = 1 << 53
 """From here on a reader of JSON may round integers."""
 MAX_EPOCHS = 100
-LATER = 1_000 * SHARD_STEP
-"""A token that is this much greater is of the same shard."""
 
 
 class EpochsContract(StoreContract):
@@ -87,40 +85,6 @@ class EpochsContract(StoreContract):
         assert (first.epoch, EpochCause.FIRST) == (before.epoch, before.cause)
         assert abs(told.began_at - make.now) < 60.0
         assert not before.lost_writes
-
-    async def test_a_token_that_the_store_drew_begins_no_epoch(self, store: Store, make: Factory) -> None:
-        """Nor does an earlier one, however often it is told."""
-        executor = await self.register(store)
-        tokens = [(await self.held(store, executor, make.job())).token for _ in range(2)]
-        before = await store.epochs.all()
-        for token in (*tokens, tokens[-1]):
-            assert epoch_of(token) == await store.epochs.begin(token)
-        assert before == await store.epochs.all()
-
-    async def test_a_token_that_the_store_did_not_draw_begins_an_epoch(
-        self, store: Store, other: Store, make: Factory
-    ) -> None:
-        """The store was set back. What it draws from then on is greater than what was seen; what is held is held
-        still, and each executor is told."""
-        executor = await self.register(store)
-        claimed = await self.held(store, executor, make.job())
-        seen = claimed.token + LATER
-        epoch = await other.epochs.begin(seen)
-        told = (await store.epochs.all())[0]
-        assert (epoch, EpochCause.WENT_BACK, True) == (told.epoch, told.cause, told.lost_tokens)
-        assert epoch == (await store.executors.beat(executor, LEASE_SECONDS)).epoch
-        after = await self.held(store, executor, make.job())
-        assert epoch_of(seen) < epoch == epoch_of(after.token)
-        assert epoch == await store.epochs.begin(seen)
-        assert [] == await self.finish(store, executor, outcome(claimed), outcome(after))
-
-    @pytest.mark.parametrize("token", [-1, 0, MAX_JSON, ANY])
-    async def test_a_number_that_is_no_token_begins_no_epoch(self, store: Store, token: int) -> None:
-        """Or one call would use up all epochs."""
-        before = await store.epochs.all()
-        with pytest.raises(Invalid, match=str(token)):
-            await store.epochs.begin(token)
-        assert before == await store.epochs.all()
 
     async def test_no_more_than_a_hundred_epochs_are_listed(self, store: Store) -> None:
         """The last ones."""
