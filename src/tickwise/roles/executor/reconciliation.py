@@ -49,7 +49,7 @@ SLOW_IN_A_ROW: Final = 3
 """A comparison that took longer than that may have waited for a store that was away, which is no cost of it. So many
 in a row have not."""
 MAX_PAUSE_SECONDS: Final = 300.0
-"""What no epoch tells of is found by then."""
+"""The longest pause: a difference that no epoch tells of is found by then."""
 MAX_UNSURE: Final = 3
 """After so many digests in a row that differed while runs ended, the list is asked for."""
 THOROUGH_EVERY: Final = 100
