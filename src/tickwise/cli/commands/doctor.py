@@ -40,6 +40,7 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
 
     The exit code is 1 if something is broken.
     """
+    keep_quiet()
     session: Session = context.obj
     if context.invoked_subcommand is not None:
         if database_url is not None:
@@ -48,7 +49,6 @@ def doctor(context: click.Context, database_url: str | None) -> int | None:
     from tickwise import config
     from tickwise.wiring.doctor import doctor as examine
 
-    keep_quiet()
     settings = config.load(session.environ, {"data_dir": session.data_dir, "database_url": database_url})
     findings = examine(
         settings,
