@@ -131,7 +131,7 @@ def what_was_lost_is_not_told_at_the_end(patch: Patch) -> None:
 
 def tokens_go_back(patch: Patch) -> None:
     """They go on from where the promoted standby stands."""
-    patch.setattr("tickwise.adapters.store.memory.continuity.first_token", lambda _epoch: 1)
+    patch.setattr("tickwise.adapters.store.memory.continuity.token_in_epoch", lambda *_: 0)
 
 
 def any_world(seed: int) -> Swarm:
