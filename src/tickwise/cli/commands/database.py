@@ -99,7 +99,7 @@ def restored(session: Session, database_url: str | None, logs: tuple[Path, ...],
 
     \b
     On Cassandra run it after each restore of the keyspace, with its keepers started and no other role; of a file
-    store after each restore of its folder, before `tickwise up`.
+    store after each restore of its folder, before it is used.
 
     \b
     The database forgot which keys were revoked or rotated since the backup. With --log it says which of these work
