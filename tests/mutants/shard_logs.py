@@ -177,15 +177,15 @@ SHARD_LOGS: Final = (
     Mutant(
         "the tokens of a tenure begin where the time is",
         KEEPER + "store.py",
-        "if (lost := token_at(state.now(), state.shard)) > state.tokens.last:",
-        "if (lost := 0) > state.tokens.last:",
+        "if (above := token_at(state.now(), state.shard)) > state.tokens.last:",
+        "if (above := 0) > state.tokens.last:",
         (SET_BACK + "test_no_token_is_given_twice_after_a_restore",),
     ),
     Mutant(
         "the tokens of a tenure are above those before it, also where the time is lower",
         KEEPER + "store.py",
-        "if (lost := token_at(state.now(), state.shard)) > state.tokens.last:",
-        "if lost := token_at(state.now(), state.shard):",
+        "if (above := token_at(state.now(), state.shard)) > state.tokens.last:",
+        "if above := token_at(state.now(), state.shard):",
         (SET_BACK + "test_a_shard_that_drew_more_than_the_time_says_goes_on_where_it_was",),
     ),
     Mutant(

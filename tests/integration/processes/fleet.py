@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,17 @@ class Fleet:
                 role.process.wait(20)
             kill_group(role.process)
             role.process.wait(10)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """At its end all roles end; a failure has their logs."""
+        try:
+            yield
+        except BaseException as failure:
+            failure.add_note(self.logs())
+            raise
+        finally:
+            self.stop()
 
     def logs(self, characters: int = 3_000) -> str:
         """The end of every role's log, for a failing test."""

@@ -108,15 +108,12 @@ async def cluster(cassandra_server_url: str, redis_server_url: str, tmp_path: Pa
             TICKWISE_HEARTBEAT_SECONDS="0.5",
         )
         made = Cluster(fleet)
-        try:
-            await made.start()
-            yield made
-        except BaseException as failure:
-            failure.add_note(fleet.logs())
-            raise
-        finally:
-            await made.client.aclose()
-            fleet.stop()
+        with fleet.watched():
+            try:
+                await made.start()
+                yield made
+            finally:
+                await made.client.aclose()
 
 
 @pytest.mark.takes_up_to(180)

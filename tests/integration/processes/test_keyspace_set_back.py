@@ -146,15 +146,12 @@ async def site(redis_server_url: str, tmp_path: Path) -> AsyncIterator[Site]:
             TICKWISE_HEARTBEAT_SECONDS="0.5",
         )
         made = Site(node, fleet, url, tmp_path)
-        try:
-            await made.start()
-            yield made
-        except BaseException as failure:
-            failure.add_note(fleet.logs())
-            raise
-        finally:
-            await made.client.aclose()
-            fleet.stop()
+        with fleet.watched():
+            try:
+                await made.start()
+                yield made
+            finally:
+                await made.client.aclose()
 
 
 async def test_what_was_claimed_before_a_restore_is_not_taken_for_what_is_claimed_after(site: Site) -> None:

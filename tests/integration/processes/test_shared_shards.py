@@ -133,14 +133,11 @@ async def shared(cassandra_server_url: str, redis_server_url: str, tmp_path: Pat
             TICKWISE_FUNCTION_MODULES="tests.integration.processes.tasks",
         )
         made = SharedShards(fleet, CassandraRegistry(link, shard_numbers(SHARDS)))
-        try:
-            yield made
-        except BaseException as failure:
-            failure.add_note(fleet.logs())
-            raise
-        finally:
-            await made.client.aclose()
-            fleet.stop()
+        with fleet.watched():
+            try:
+                yield made
+            finally:
+                await made.client.aclose()
 
 
 @pytest.mark.takes_up_to(300)

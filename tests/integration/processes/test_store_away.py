@@ -110,14 +110,9 @@ async def here(redis_server_url: str, tmp_path: Path) -> AsyncIterator[Installat
     async with Cassandra() as node, keyspace(node.url) as url:
         fleet = Fleet(url, tmp_path, TICKWISE_SIGNALS_URL=redis_server_url)
         made = Installation(node, fleet, url)
-        try:
+        with fleet.watched():
             await made.start()
             yield made
-        except BaseException as failure:
-            failure.add_note(fleet.logs())
-            raise
-        finally:
-            fleet.stop()
 
 
 def without_addresses(text: str, here: Installation) -> None:

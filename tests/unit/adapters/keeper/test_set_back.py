@@ -107,10 +107,9 @@ async def test_one_backup_may_be_restored_again_and_again(rig: SetBack) -> None:
         given += now
 
 
+@pytest.mark.parametrize("rig", [SHARD], indirect=True)
 async def test_tokens_of_a_shard_name_it_in_each_tenure(rig: SetBack) -> None:
     """By their last bits: a report finds its shard by them."""
-    if rig.identity is None:
-        return
     found = await rig.claim(2)
     await rig.store.close()
     await rig.open()

@@ -344,8 +344,8 @@ class KeeperStore(WrappedStore):
         _ = memory.upkeep.cluster_id
         await memory.open()
         state = memory.state
-        if (lost := token_at(state.now(), state.shard)) > state.tokens.last:
-            state.tokens = Numbers(*tokens_from(lost, state.shard))
+        if (above := token_at(state.now(), state.shard)) > state.tokens.last:
+            state.tokens = Numbers(*tokens_from(above, state.shard))
         changes, values = recorder.take() if self.position else recorder.everything()
         self.position = await self.log.append(entry_body(changes, values, with_schema=True))
         memory.on_handover(self._hear)
