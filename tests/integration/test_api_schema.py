@@ -119,9 +119,10 @@ def _lines(_context: Any, value: Any) -> bytes:
 def described(served: Served) -> schemathesis.BaseSchema:
     """The API as it describes itself."""
     api = schemathesis.openapi.from_url(f"{served.url}/openapi.json", headers=HEADERS)
-    # A precondition may be judged before the body is looked at (RFC 9110, section 13.2.1): 412 refuses as well as 422.
+    # A precondition may be judged before the body is looked at (RFC 9110, section 13.2.1), and a request that is too
+    # large is refused before it is read: 412, 413, 414 and 431 refuse as well as 422.
     rejection = api.config.checks.negative_data_rejection
-    rejection.expected_statuses = [*rejection.expected_statuses, "412"]
+    rejection.expected_statuses = [*rejection.expected_statuses, "412", "413", "414", "431"]
 
     @api.hook
     def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:

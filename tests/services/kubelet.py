@@ -79,6 +79,8 @@ class RunningPod:
         self.folder = folder
         self.log = PodLog()
         self.process: asyncio.subprocess.Process | None = None
+        self.is_reported = False
+        """The API server knows that it runs."""
         self.deleted = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -237,12 +239,11 @@ class Kubelet:
         )  # fmt: skip
         self.starts.append(here.pod["metadata"]["labels"]["job-name"])
         began = now()
-        running = {"phase": "Running", "containerStatuses": [self._state(here, {"running": {"startedAt": began}})]}
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(self._read(here))
             ending = tasks.create_task(self._end_when_asked(here))
             # Beside the program, which ends although the API server is down and is not told that it runs.
-            tasks.create_task(self.report(here, running))
+            tasks.create_task(self._report_running(here, began))
             code = await here.process.wait()
             self.kill(here)
             await reading
@@ -253,6 +254,11 @@ class Kubelet:
         if file.exists():
             message = file.read_bytes()[:MESSAGE_BYTES]
         await self.ended(here, 128 - code if code < 0 else code, began=began, message=message.decode(errors="replace"))
+
+    async def _report_running(self, here: RunningPod, began: str) -> None:
+        state = self._state(here, {"running": {"startedAt": began}})
+        await self.report(here, {"phase": "Running", "containerStatuses": [state]})
+        here.is_reported = True
 
     async def ended(self, here: RunningPod, code: int, *, began: str, reason: str = "", message: str = "") -> None:
         """Report the end of its container."""

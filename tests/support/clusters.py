@@ -118,9 +118,9 @@ class ClusterSite:
         return self.node.of_job(f"tickwise-{run_id}")
 
     def lives(self, run_id: UUID) -> bool:
-        """Check whether the task of a run runs, and has said `ready`."""
+        """Check whether the task of a run runs, has said `ready`, and is known to the API server to run."""
         here = self.pod(run_id)
-        if here is None or here.process is None or here.process.returncode is not None:
+        if here is None or here.process is None or here.process.returncode is not None or not here.is_reported:
             return False
         return any(READY in line for _, line in here.log.lines)
 
