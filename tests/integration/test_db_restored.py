@@ -141,6 +141,8 @@ async def test_keys_that_came_back_with_a_backup_are_found_by_the_log_and_revoke
     assert "Name the logs of the API" in tickwise("db", "restored", "--database", database_url).out
     said = tickwise("db", "restored", "--database", database_url, "--log", str(log))
     assert "2 keys came back that were taken away since the backup; revoke them with --revoke" in said.out
+    assert "revoked: works again, though it was revoked after the backup" in said.out
+    assert "rotated: its secret of before works again, though it was rotated after the backup" in said.out
     ran = tickwise("db", "restored", "--database", database_url, "--log", str(log), "--revoke", "--json")
     assert {("revoked", "revoked", True), ("rotated", "rotated", True)} == {
         (each["name"], each["why"], each["revoked"]) for each in ran.json["returned_keys"]
@@ -240,6 +242,8 @@ async def test_restored_says_what_runs_again(database_url: str) -> None:
     assert 0 == ran.code, ran.err
     told = ran.json
     assert (1, 1, 1, 3, False) == tuple(told[name] for name in ("held", "queued", "executors", "jobs", "more"))
+    [held] = told["holding"]
+    assert (str(claimed.run_id), str(claimed.job_id), "default") == (held["run_id"], held["job_id"], held["namespace"])
     by_job = {each["job_id"]: (each["runs"], each["skipped"]) for each in told["overdue"]}
     made = [by_job[str(job.job_id)] for job in jobs]
     minutes = DAY / 60.0
@@ -251,6 +255,7 @@ async def test_restored_says_what_runs_again(database_url: str) -> None:
     text = tickwise("db", "restored", "--database", database_url).out
     assert f"A new epoch has begun: {told['epoch'] + 1}." in text
     assert "1 runs are held by 1 executors" in text
+    assert f"  {held['name']} (default), run {claimed.run_id}, by {held['executor']}\n" in text
     [taken] = await claim(store, executor)
     assert told["epoch"] + 1 == epoch_of(taken.token)
     await store.close()

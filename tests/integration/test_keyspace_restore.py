@@ -134,9 +134,11 @@ async def test_a_snapshot_is_restored_with_all_that_it_had(site: Site) -> None:
         name, early = store.upkeep.cluster_id, await add(store, "early")
         await add(store, "due", due=-1.0)
         executor = await store.executors.join(factories.executor(lease_seconds=600.0))
-        await store.attempts.claim(
+        taken = await store.attempts.claim(
             ClaimRequest(executor=executor, queues=("default",), labels=(), limit=5, ahead_seconds=0.0)
         )
+        [row] = await store.executors.all()
+        held = {(str(each.run_id), str(each.job_id), await _name(store, each.job_id), row.name) for each in taken}
     await site.stop_keeper()
     kept = await site.snapshot("monday")
     await site.start_keeper()
@@ -150,6 +152,7 @@ async def test_a_snapshot_is_restored_with_all_that_it_had(site: Site) -> None:
     assert (20, 0) == (await site.there(early), await site.there(late))
     report = json.loads(await asyncio.to_thread(site.tickwise, "db", "restored", "--json"))
     assert (1, 5, 15) == (report["executors"], report["held"], report["queued"])
+    assert held == {(each["run_id"], each["job_id"], each["name"], each["executor"]) for each in report["holding"]}
     async with site.store() as store:
         assert name == store.upkeep.cluster_id
         again = await store.attempts.claim(
@@ -159,6 +162,11 @@ async def test_a_snapshot_is_restored_with_all_that_it_had(site: Site) -> None:
         assert first_token(report["epoch"]) < min(each.token for each in again)
         more = await add(store, "more")
     await eventually(lambda: _listed(site, {*early, *more}), what="the readable tables have all jobs")
+
+
+async def _name(store: Any, job_id: UUID) -> str:
+    found = await store.jobs.get(DEFAULT_NAMESPACE, job_id)
+    return str(found.name)
 
 
 async def _listed(site: Site, ids: set[UUID]) -> bool:

@@ -37,11 +37,13 @@ from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest, JobTransfer
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
+from tickwise.wiring.cassandra.bounded_look import Look, bounded_findings
 from tickwise.wiring.cassandra.keeping import keeping
 from tickwise.wiring.cassandra.keyspace import cassandra_findings, keyspace_status
 from tickwise.wiring.cassandra.stores import KeyspaceStore
 from tickwise.wiring.installation.shards import add_shards, list_shards, move_namespace, move_status, remove_shard
 from tickwise.wiring.installation.shards import set_shard_state as set_state
+from tickwise.wiring.secret_keys.secrets_key import new_key
 from tickwise.wiring.startup_wait import StartupWait
 
 pytestmark = pytest.mark.thorough
@@ -136,6 +138,24 @@ async def test_the_commands_tell_of_the_shards(url: str) -> None:
     for refused in (add_shards([url]), remove_shard([url], 2), move_namespace([url], TEAMS[0], 2, _hear)):
         with pytest.raises(Misconfigured, match="shard"):
             await refused
+
+
+async def test_doctor_looks_at_what_is_beside_a_keyspace(url: str, tmp_path: Path) -> None:
+    """Secrets, the broker and Redis, as on PostgreSQL."""
+    lost = Settings(
+        data_dir=tmp_path, database_url=url, secrets_key=(new_key(),),
+        broker_url="kafka://127.0.0.1:1?prefix=nowhere", signals_url="redis://127.0.0.1:1/0",
+    )  # fmt: skip
+    found = await bounded_findings(Look(url, lost), seconds=60.0, beside_seconds=60.0)
+    assert {"secrets": "ok", "broker": "error", "signals": "warning"} == {
+        each.name: each.level for each in found if each.name in ("secrets", "broker", "signals", "servers")
+    }
+    [secrets] = [each.detail for each in found if each.name == "secrets"]
+    assert "stored encrypted, as a test value shows; 0 under the newest key" in secrets
+    unset = await bounded_findings(Look(url, Settings(data_dir=tmp_path, database_url=url)), seconds=60.0)
+    assert ["none is stored, and no key is set: tickwise secrets new-key makes one"] == [
+        each.detail for each in unset if each.name == "secrets"
+    ]
 
 
 async def test_status_says_who_has_each_shard(cassandra_server_url: str) -> None:

@@ -17,7 +17,8 @@ from tickwise.domain.audit import sessions_by_program
 from tickwise.domain.callers import INSTALLATION
 from tickwise.domain.decision import decide
 from tickwise.domain.fencing import first_token
-from tickwise.ports.store import FireRequest, Store, Timer
+from tickwise.domain.model import Claimed
+from tickwise.ports.store import ExecutorRow, FireRequest, Store, Timer
 from tickwise.roles.scheduler.fires import TakenTimers, read_plan
 from tickwise.wiring.findings import written
 from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returned_keys
@@ -25,6 +26,8 @@ from tickwise.wiring.keys.returned_keys import ReturnedKey, logged_ends, returne
 MAX_TIMERS: Final = 5_000
 """The most timers in the past that are looked at: some seconds of a scheduler's work."""
 MAX_JOBS_SHOWN: Final = 50
+MAX_HELD_SHOWN: Final = 50
+GREATEST_TOKEN: Final = (1 << 53) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,17 @@ class OverdueJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """A run that an executor holds, as the store has it."""
+
+    namespace: str
+    run_id: str
+    job_id: str
+    name: str
+    executor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """The findings of a new epoch."""
 
@@ -53,6 +67,8 @@ class Restored:
     """Runs that executors hold, as the store has it."""
     executors: int
     """The executors that have one lease to answer. The runs of one that does not run again, or go by `on_unknown`."""
+    holding: Sequence[HeldRun]
+    """The first of these runs."""
     jobs: int
     """With occurrences in the past."""
     runs: int
@@ -82,6 +98,7 @@ class Restored:
             f"{self.queued} runs are queued and {self.retrying} wait for a retry: they run.",
             f"{self.held} runs are held by {self.executors} executors. Those of executors that do not answer within "
             f"their lease run again, or end as their job's on_unknown says.",
+            *self._held_as_text(),
             f"{self.jobs}{' and more' if self.more else ''} jobs have occurrences in the past: {self.runs} runs are "
             f"made of them, and {self.skipped} occurrences are skipped (misfire).",
         ]
@@ -97,6 +114,11 @@ class Restored:
         )
         return "\n".join([*lines, *self._keys_as_text()])
 
+    def _held_as_text(self) -> list[str]:
+        lines = [f"  {run.name} ({run.namespace}), run {run.run_id}, by {run.executor}" for run in self.holding]
+        more = self.held - len(self.holding)
+        return [*lines, f"  … and {more} more"] if lines and more > 0 else lines
+
     def _keys_as_text(self) -> list[str]:
         if self.returned_keys is None:
             return [
@@ -109,8 +131,16 @@ class Restored:
         head = f"{len(self.returned_keys)} keys came back that were taken away since the backup"
         return [
             f"{head}, and are revoked again:" if again else f"{head}; revoke them with --revoke:",
-            *(f"  {key.key_id} {key.name}: {key.why}" for key in self.returned_keys),
+            *(f"  {key.key_id} {key.name}: {_key_in_words(key)}" for key in self.returned_keys),
         ]
+
+
+def _key_in_words(key: ReturnedKey) -> str:
+    """What became of a key that the backup holds as it was."""
+    if key.revoked:
+        return f"{key.why} after the backup, and revoked again now"
+    returned = "works again" if key.why == "revoked" else "its secret of before works again"
+    return f"{returned}, though it was {key.why} after the backup"
 
 
 def restored(make: Callable[[], Store], logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
@@ -153,12 +183,35 @@ async def begin_and_report(store: Store) -> Restored:
         retrying=stats.retrying,
         held=stats.held,
         executors=len(active),
+        holding=await _holding(store, active),
         jobs=len(judged),
         runs=sum(runs for _, runs, _ in judged),
         skipped=sum(skipped for _, _, skipped in judged),
         more=len(timers) > MAX_TIMERS,
         overdue=shown,
         browser_sessions_ended=ended,
+    )
+
+
+async def _holding(store: Store, executors: Sequence[ExecutorRow]) -> list[HeldRun]:
+    """The first of the runs that these hold."""
+    found: list[HeldRun] = []
+    for row in executors:
+        room = MAX_HELD_SHOWN - len(found)
+        if row.held and room:
+            runs = list(await store.held.tokens(row.executor, GREATEST_TOKEN))[:room]
+            found += [await _held(store, each, row) for each in await store.held.take_again(row.executor, runs)]
+    return found
+
+
+async def _held(store: Store, claimed: Claimed, executor: ExecutorRow) -> HeldRun:
+    job = await store.jobs.get(claimed.namespace, claimed.job_id)
+    return HeldRun(
+        namespace=claimed.namespace,
+        run_id=str(claimed.run_id),
+        job_id=str(claimed.job_id),
+        name="" if job is None else job.name,
+        executor=executor.name,
     )
 
 

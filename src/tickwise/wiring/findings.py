@@ -57,11 +57,8 @@ async def store_findings(store: Any, clock: Clock) -> AsyncIterator[DoctorFindin
         yield DoctorFinding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
     async for finding in _continuity(store):
         yield finding
+    yield await _executors(store)
     stats = await store.upkeep.stats()
-    if stats.executors:
-        yield DoctorFinding("executors", "ok", f"{stats.executors} alive")
-    else:
-        yield DoctorFinding("executors", "warning", "none is alive: nothing will run", "start one: tickwise executor")
     if stats.timers_late_seconds > LATE_SECONDS:
         late = f"the oldest timer is {stats.timers_late_seconds:.0f} s late"
         yield DoctorFinding("lateness", "error", late, "start a scheduler, or look at the logs of those that run")
@@ -73,6 +70,20 @@ async def store_findings(store: Any, clock: Clock) -> AsyncIterator[DoctorFindin
         yield DoctorFinding("lateness", "warning", waits, advice)
     else:
         yield DoctorFinding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
+
+
+async def _executors(store: Any) -> DoctorFinding:
+    """The executors whose leases run. A lease that ended stays on record until a scheduler expires it, as after the
+    restore of a backup that holds it."""
+    now = await store.now()
+    ends = [row.lease_until for row in await store.executors.all() if row.gone_at is None]
+    alive = sum(end > now for end in ends)
+    if alive:
+        return DoctorFinding("executors", "ok", f"{alive} alive")
+    text = "none is alive: nothing will run"
+    if ends:
+        text += f"; the last lease ended {now - max(ends):.0f} s ago"
+    return DoctorFinding("executors", "warning", text, "start one: tickwise executor")
 
 
 async def _continuity(store: Any) -> AsyncIterator[DoctorFinding]:

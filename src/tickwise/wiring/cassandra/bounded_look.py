@@ -1,6 +1,8 @@
-"""`cassandra_findings` for a person who waits: within `LOOK_SECONDS`, however many nodes and keepers are silent.
+"""The findings of `doctor` on Cassandra, for a person who waits: in time, however many servers are silent.
 
     doctor ──► a process of its own that looks ──► its findings, as they come ──► until the end, or the time is up
+                 1. the cluster, the keyspace, its keepers                          `LOOK_SECONDS`
+                 2. if these are well: secrets, clocks of roles, broker, Redis      `BESIDE_SECONDS`
 
 Each step has time limits of its own, which add up; and a driver that still connects to silent nodes holds up the end of
 its process. So another process looks, and is killed when the time is up. The findings that it had are shown.
@@ -11,30 +13,61 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.store.cassandra.address import read_address
+from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
 from tickwise.observability.logs import configure
-from tickwise.wiring.cassandra.keyspace import cassandra_findings
-from tickwise.wiring.findings import DoctorFinding
+from tickwise.wiring.cassandra.keyspace import cassandra_findings, cassandra_store
+from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart
+from tickwise.wiring.secret_keys.secrets_check import secret_findings
 
 LOOK_SECONDS: Final = 10.0
 """A healthy cluster takes 2 s, most of which is the start of the process."""
+BESIDE_SECONDS: Final = 20.0
+"""For what is beside the keyspace: the client of a broker that is away gives up after some seconds."""
 REACH_SECONDS: Final = 1.0
 LINE_BYTES: Final = 1 << 20
+
+BESIDE: Final = b"\n"
+"""Stands between the findings on the keyspace and those on what is beside it."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """The order to the process that looks. It may hold passwords and keys, so it goes through a pipe: arguments are
+    seen by all users of a machine."""
+
+    database_url: str
+    settings: Settings
+
 
 _finding: Final = msgspec.json.Decoder(DoctorFinding)
 
 
+def read_order(content: bytes) -> Look:
+    """The order as `bounded_findings` writes it."""
+
+    def decoded(kind: type, value: Any) -> Any:
+        """A value that JSON does not know: the path of a file or folder."""
+        return kind(value)
+
+    return msgspec.json.decode(content, type=Look, dec_hook=decoded)
+
+
 async def bounded_findings(
-    database_url: str, *, seconds: float = LOOK_SECONDS, command: Sequence[str] = (sys.executable, "-m", __name__)
+    look: Look,
+    *,
+    seconds: float = LOOK_SECONDS,
+    beside_seconds: float = BESIDE_SECONDS,
+    command: Sequence[str] = (sys.executable, "-m", __name__),
 ) -> list[DoctorFinding]:
-    """The findings of `doctor` about a cluster and its keyspace; the first one says if `seconds` were too few.
-    `command` is the process that looks: it reads the address, and writes a finding a line."""
+    """The findings of `doctor` about a cluster, its keyspace, and what is beside them; the first one says if `seconds`,
+    or then `beside_seconds`, were too few. `command` is the process that looks: it writes a finding a line."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
@@ -45,16 +78,22 @@ async def bounded_findings(
     assert process.stdin is not None
     assert process.stdout is not None
     found: list[DoctorFinding] = []
+    is_beside = False
     try:
-        # By stdin: the address may hold a password, and arguments are seen by all users of a machine.
-        process.stdin.write(database_url.encode())
+        process.stdin.write(msgspec.json.encode(look, enc_hook=str))
         process.stdin.close()
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
             async for line in process.stdout:
-                found.append(_finding.decode(line))  # noqa: PERF401  # what came before the time is up counts
+                if line == BESIDE:
+                    is_beside = True
+                    limit.reschedule(asyncio.get_running_loop().time() + beside_seconds)
+                else:
+                    found.append(_finding.decode(line))
             status = await process.wait()
     except TimeoutError:
-        return [await _too_slow(database_url, found, seconds), *found]
+        if is_beside:
+            return [_silent_beside(beside_seconds), *found]
+        return [await _too_slow(look.database_url, found, seconds), *found]
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -65,6 +104,14 @@ async def bounded_findings(
             DoctorFinding("database", "error", f"the look at Cassandra ended with {status}", "tickwise db status")
         )
     return found
+
+
+def _silent_beside(seconds: float) -> DoctorFinding:
+    """The keyspace is well, and something that the settings name beside it does not answer."""
+    return DoctorFinding(
+        "servers", "error", f"the keyspace answers, and what is named beside it did not within {seconds:.0f} s",
+        "check the addresses of the broker and of Redis, and that they run",
+    )  # fmt: skip
 
 
 async def _too_slow(database_url: str, found: Sequence[DoctorFinding], seconds: float) -> DoctorFinding:
@@ -93,14 +140,36 @@ async def _reached(place: tuple[str, int]) -> tuple[str, int, bool]:
 
 
 async def look() -> None:
-    """Write the findings about the address that stdin gives, and nothing else: no line of a log is among them."""
+    """Write the findings about the order that stdin gives, and nothing else: no line of a log is among them."""
     configure()
-    url = sys.stdin.read()
+    ordered = read_order(sys.stdin.buffer.read())
+    is_well = True
     try:
-        async for finding in cassandra_findings(url):
+        async for finding in cassandra_findings(ordered.database_url):
+            is_well = is_well and finding.level != "error"
             _write(finding)
+        if is_well:
+            sys.stdout.write(BESIDE.decode())
+            async for finding in _beside(ordered):
+                _write(finding)
     except TickwiseError as failure:
         _write(DoctorFinding("database", "error", failure.detail))
+
+
+async def _beside(ordered: Look) -> AsyncIterator[DoctorFinding]:
+    """The findings on what only a store that answers can say."""
+    settings, clock = ordered.settings, SystemClock()
+    store = cassandra_store(ordered.database_url, clock)
+    try:
+        await store.open()
+        async for finding in secret_findings(settings, store, clock):
+            yield finding
+        if settings.signals_url is not None:
+            yield await clocks(settings.signals_url, store)
+        async for finding in findings_apart(settings, store):
+            yield finding
+    finally:
+        await store.close()
 
 
 def _write(finding: DoctorFinding) -> None:
