@@ -22,7 +22,7 @@ from tickwise.cli.main import main
 from tickwise.config import Settings
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.testing.contracts.effect_log import own, read_all
-from tickwise.wiring.cassandra.bounded_look import Look, bounded_findings
+from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.cassandra.keyspace import cassandra_findings
 
 pytestmark = pytest.mark.thorough
@@ -116,7 +116,7 @@ async def test_doctor_looks_at_a_cluster(cassandra_url: str) -> None:
         "schema": "ok", "cassandra": "ok", "commitlog_sync": "ok", "paxos_variant": "ok", "copies": "warning",
         "data centres": "ok", "keepers": "error",
     } == found  # fmt: skip
-    look = Look(cassandra_url, Settings(database_url=cassandra_url))
+    look = LookOrder(cassandra_url, Settings(database_url=cassandra_url))
     assert found == {each.name: each.level for each in await bounded_findings(look, seconds=60.0)}
 
 

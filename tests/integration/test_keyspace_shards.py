@@ -37,7 +37,7 @@ from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest, JobTransfer
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
-from tickwise.wiring.cassandra.bounded_look import Look, bounded_findings
+from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.cassandra.keeping import keeping
 from tickwise.wiring.cassandra.keyspace import cassandra_findings, keyspace_status
 from tickwise.wiring.cassandra.stores import KeyspaceStore
@@ -146,13 +146,13 @@ async def test_doctor_looks_at_what_is_beside_a_keyspace(url: str, tmp_path: Pat
         data_dir=tmp_path, database_url=url, secrets_key=(new_key(),),
         broker_url="kafka://127.0.0.1:1?prefix=nowhere", signals_url="redis://127.0.0.1:1/0",
     )  # fmt: skip
-    found = await bounded_findings(Look(url, lost), seconds=60.0, beside_seconds=60.0)
+    found = await bounded_findings(LookOrder(url, lost), seconds=60.0, beside_seconds=60.0)
     assert {"secrets": "ok", "broker": "error", "signals": "warning"} == {
         each.name: each.level for each in found if each.name in ("secrets", "broker", "signals", "servers")
     }
     [secrets] = [each.detail for each in found if each.name == "secrets"]
     assert "stored encrypted, as a test value shows; 0 under the newest key" in secrets
-    unset = await bounded_findings(Look(url, Settings(data_dir=tmp_path, database_url=url)), seconds=60.0)
+    unset = await bounded_findings(LookOrder(url, Settings(data_dir=tmp_path, database_url=url)), seconds=60.0)
     assert ["none is stored, and no key is set: tickwise secrets new-key makes one"] == [
         each.detail for each in unset if each.name == "secrets"
     ]

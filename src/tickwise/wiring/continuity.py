@@ -44,7 +44,7 @@ class OverdueJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRun:
+class RunHeld:
     """A run that an executor holds, as the store has it."""
 
     namespace: str
@@ -67,7 +67,7 @@ class Restored:
     """Runs that executors hold, as the store has it."""
     executors: int
     """The executors that have one lease to answer. The runs of one that does not run again, or go by `on_unknown`."""
-    holding: Sequence[HeldRun]
+    holding: Sequence[RunHeld]
     """The first of these runs."""
     jobs: int
     """With occurrences in the past."""
@@ -136,7 +136,7 @@ class Restored:
 
 
 def _key_in_words(key: ReturnedKey) -> str:
-    """What became of a key that the backup holds as it was."""
+    """The fate of a key that the backup holds as it was."""
     if key.revoked:
         return f"{key.why} after the backup, and revoked again now"
     returned = "works again" if key.why == "revoked" else "its secret of before works again"
@@ -193,9 +193,9 @@ async def begin_and_report(store: Store) -> Restored:
     )
 
 
-async def _holding(store: Store, executors: Sequence[ExecutorRow]) -> list[HeldRun]:
+async def _holding(store: Store, executors: Sequence[ExecutorRow]) -> list[RunHeld]:
     """The first of the runs that these hold."""
-    found: list[HeldRun] = []
+    found: list[RunHeld] = []
     for row in executors:
         room = MAX_HELD_SHOWN - len(found)
         if row.held and room:
@@ -204,9 +204,9 @@ async def _holding(store: Store, executors: Sequence[ExecutorRow]) -> list[HeldR
     return found
 
 
-async def _held(store: Store, claimed: Claimed, executor: ExecutorRow) -> HeldRun:
+async def _held(store: Store, claimed: Claimed, executor: ExecutorRow) -> RunHeld:
     job = await store.jobs.get(claimed.namespace, claimed.job_id)
-    return HeldRun(
+    return RunHeld(
         namespace=claimed.namespace,
         run_id=str(claimed.run_id),
         job_id=str(claimed.job_id),

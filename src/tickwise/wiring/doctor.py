@@ -23,7 +23,7 @@ from tickwise.domain.accounts.run_as import read_run_as_users
 from tickwise.domain.errors import Misconfigured, TickwiseError
 from tickwise.domain.rules.confinement import Isolation
 from tickwise.observability.tasks import end_tasks
-from tickwise.wiring.cassandra.bounded_look import Look, bounded_findings
+from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.containers.policy import container_finding
 from tickwise.wiring.findings import DoctorFinding, clocks, findings_apart, signals_beside_cassandra, store_findings
 from tickwise.wiring.installation.shards import NamedDatabases, shard_findings
@@ -267,7 +267,7 @@ async def _database(settings: Settings, database_url: str | None) -> AsyncIterat
         yield DoctorFinding("database", "warning", "memory:// forgets everything at its end", "for trials only")
         return
     if is_cassandra(database_url):
-        looked = await bounded_findings(Look(database_url, settings))
+        looked = await bounded_findings(LookOrder(database_url, settings))
         for finding in looked:
             yield finding
         if not any(each.name == "signals" for each in looked):

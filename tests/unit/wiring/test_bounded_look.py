@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tickwise.config import Settings
-from tickwise.wiring.cassandra.bounded_look import Look, bounded_findings
+from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.findings import DoctorFinding
 
 URL = "cassandra://127.0.0.1:1/tickwise"
@@ -19,7 +19,7 @@ ONE = """import sys, time
 assert "cassandra://" in sys.stdin.read()
 print('["schema", "ok", "4", ""]', flush=True)
 """
-LOOK = Look(URL, Settings())
+LOOK = LookOrder(URL, Settings())
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def silent() -> Iterator[str]:
 
 async def test_nodes_that_are_silent_hold_up_no_answer(silent: str) -> None:
     """The driver waits for each of them for 5 s; the look ends when its time is up, and says why."""
-    [found] = await bounded_findings(Look(f"cassandra://{silent}/tickwise", Settings()), seconds=2.0)
+    [found] = await bounded_findings(LookOrder(f"cassandra://{silent}/tickwise", Settings()), seconds=2.0)
     assert ("database", "error") == (found.name, found.level)
     assert "Cassandra does not answer within 2 s" in found.detail
     assert "no connection" not in found.detail
@@ -71,14 +71,14 @@ async def test_the_look_has_the_settings_of_the_one_who_asks() -> None:
         lease_seconds=7.5, origins={"lease_seconds": "TICKWISE_LEASE_SECONDS"},
     )  # fmt: skip
     tells = """import sys, msgspec
-from tickwise.wiring.cassandra.bounded_look import Look, read_order
+from tickwise.wiring.cassandra.bounded_look import LookOrder, read_order
 from tickwise.wiring.findings import DoctorFinding
 found = read_order(sys.stdin.buffer.read())
 print(msgspec.json.encode(DoctorFinding(found.database_url, "ok", repr((
     found.settings.data_dir, found.settings.secrets_key, found.settings.broker_url, found.settings.lease_seconds
 )))).decode())
 """
-    [told] = await bounded_findings(Look(URL, given), seconds=60.0, command=(sys.executable, "-c", tells))
+    [told] = await bounded_findings(LookOrder(URL, given), seconds=60.0, command=(sys.executable, "-c", tells))
     assert URL == told.name
     assert repr((given.data_dir, given.secrets_key, given.broker_url, given.lease_seconds)) == told.detail
 

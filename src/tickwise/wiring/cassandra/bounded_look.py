@@ -38,7 +38,7 @@ BESIDE: Final = b"\n"
 """Stands between the findings on the keyspace and those on what is beside it."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class LookOrder(msgspec.Struct, frozen=True):
     """The order to the process that looks. It may hold passwords and keys, so it goes through a pipe: arguments are
     seen by all users of a machine."""
 
@@ -49,18 +49,18 @@ class Look(msgspec.Struct, frozen=True):
 _finding: Final = msgspec.json.Decoder(DoctorFinding)
 
 
-def read_order(content: bytes) -> Look:
+def read_order(content: bytes) -> LookOrder:
     """The order as `bounded_findings` writes it."""
 
     def decoded(kind: type, value: Any) -> Any:
         """A value that JSON does not know: the path of a file or folder."""
         return kind(value)
 
-    return msgspec.json.decode(content, type=Look, dec_hook=decoded)
+    return msgspec.json.decode(content, type=LookOrder, dec_hook=decoded)
 
 
 async def bounded_findings(
-    look: Look,
+    look: LookOrder,
     *,
     seconds: float = LOOK_SECONDS,
     beside_seconds: float = BESIDE_SECONDS,
@@ -156,7 +156,7 @@ async def look() -> None:
         _write(DoctorFinding("database", "error", failure.detail))
 
 
-async def _beside(ordered: Look) -> AsyncIterator[DoctorFinding]:
+async def _beside(ordered: LookOrder) -> AsyncIterator[DoctorFinding]:
     """The findings on what only a store that answers can say."""
     settings, clock = ordered.settings, SystemClock()
     store = cassandra_store(ordered.database_url, clock)
