@@ -310,7 +310,8 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("a result", {"kind": "shell", "command": 'echo \'{"a": 1}\' > "$TICKWISE_RESULT_FILE"'}, {}),
     ("no JSON", {"kind": "shell", "command": 'echo no > "$TICKWISE_RESULT_FILE"'}, {}),
     ("helpers", {"kind": "python", "source": "import helper", "files": {"helper.py": {"text": "print(5)"}}}, {}),
-    ("its time", {"kind": "shell", "command": "sleep 600"}, {"timeout_seconds": 0.3}),
+    # A shell that waits for its program tells of its end, if it is not ended first itself.
+    ("its time", {"kind": "shell", "command": "exec sleep 600"}, {"timeout_seconds": 0.3}),
     ("its memory", {"kind": "python", "source": "x = b'x' * 600_000_000\nimport time\ntime.sleep(5)"},
      {"limits": TaskLimits(OUTPUT, memory_bytes=100 << 20)}),
     ("its processor time", {"kind": "python", "source": "while True: pass"},
