@@ -68,7 +68,7 @@ class Restored:
     executors: int
     """The executors that have one lease to answer. The runs of one that does not run again, or go by `on_unknown`."""
     holding: Sequence[RunHeld]
-    """The first of these runs."""
+    """Some of these runs, `MAX_HELD_SHOWN` at most."""
     jobs: int
     """With occurrences in the past."""
     runs: int
@@ -117,7 +117,9 @@ class Restored:
     def _held_as_text(self) -> list[str]:
         lines = [f"  {run.name} ({run.namespace}), run {run.run_id}, by {run.executor}" for run in self.holding]
         more = self.held - len(self.holding)
-        return [*lines, f"  … and {more} more"] if lines and more > 0 else lines
+        if more <= 0:
+            return lines
+        return [*lines, f"  … and {more} more"] if lines else [f"  ({more} that no active executor holds any more)"]
 
     def _keys_as_text(self) -> list[str]:
         if self.returned_keys is None:
@@ -130,17 +132,16 @@ class Restored:
         again = all(key.revoked for key in self.returned_keys)
         head = f"{len(self.returned_keys)} keys came back that were taken away since the backup"
         return [
-            f"{head}, and are revoked again:" if again else f"{head}; revoke them with --revoke:",
+            f"{head}, and are revoked now:" if again else f"{head}; revoke them with --revoke:",
             *(f"  {key.key_id} {key.name}: {_key_in_words(key)}" for key in self.returned_keys),
         ]
 
 
 def _key_in_words(key: ReturnedKey) -> str:
     """The fate of a key that the backup holds as it was."""
-    if key.revoked:
-        return f"{key.why} after the backup, and revoked again now"
-    returned = "works again" if key.why == "revoked" else "its secret of before works again"
-    return f"{returned}, though it was {key.why} after the backup"
+    if key.why == "revoked":
+        return "revoked after the backup, and now again" if key.revoked else "works again: revoked after the backup"
+    return f"its old secret works again: rotated after the backup{'; the key is revoked now' if key.revoked else ''}"
 
 
 def restored(make: Callable[[], Store], logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:
@@ -183,7 +184,7 @@ async def begin_and_report(store: Store) -> Restored:
         retrying=stats.retrying,
         held=stats.held,
         executors=len(active),
-        holding=await _holding(store, active),
+        holding=await _holding(store, active, stats.held),
         jobs=len(judged),
         runs=sum(runs for _, runs, _ in judged),
         skipped=sum(skipped for _, _, skipped in judged),
@@ -193,14 +194,16 @@ async def begin_and_report(store: Store) -> Restored:
     )
 
 
-async def _holding(store: Store, executors: Sequence[ExecutorRow]) -> list[RunHeld]:
-    """The first of the runs that these hold."""
+async def _holding(store: Store, executors: Sequence[ExecutorRow], held: int) -> list[RunHeld]:
+    """Some of the runs that these hold; `held`: the number of all."""
     found: list[RunHeld] = []
-    for row in executors:
-        room = MAX_HELD_SHOWN - len(found)
-        if row.held and room:
-            runs = list(await store.held.tokens(row.executor, GREATEST_TOKEN))[:room]
-            found += [await _held(store, each, row) for each in await store.held.take_again(row.executor, runs)]
+    # A count may be that of the last heartbeat, so those with none are asked, too, as long as runs are missing.
+    for row in sorted(executors, key=lambda row: -row.held):
+        room = min(MAX_HELD_SHOWN, held) - len(found)
+        if room <= 0:
+            break
+        runs = sorted(await store.held.tokens(row.executor, GREATEST_TOKEN))[:room]
+        found += [await _held(store, each, row) for each in await store.held.take_again(row.executor, runs)]
     return found
 
 

@@ -60,7 +60,8 @@ async def test_what_is_silent_beside_the_keyspace_is_not_taken_for_a_keeper() ->
     then = 'print(flush=True)\nprint(\'["secrets", "ok", "", ""]\', flush=True)\n'
     hangs = (sys.executable, "-c", f"{ONE}time.sleep(0.5)\n{then}time.sleep(600)")
     first, *others = await bounded_findings(LOOK, seconds=60.0, beside_seconds=0.5, command=hangs)
-    assert ("servers", "error", True) == (first.name, first.level, "beside it did not within 0 s" in first.detail)
+    assert ("servers", "error") == (first.name, first.level)
+    assert "not all that is named beside it did within 0 s" in first.detail
     assert ["schema", "secrets"] == [each.name for each in others]
 
 
@@ -83,24 +84,72 @@ print(msgspec.json.encode(DoctorFinding(found.database_url, "ok", repr((
     assert repr((given.data_dir, given.secrets_key, given.broker_url, given.lease_seconds)) == told.detail
 
 
-LOGS = """import asyncio, structlog
+async def test_what_is_beside_the_keyspace_has_its_own_time() -> None:
+    """That of the keyspace was over long before."""
+    then = 'print(flush=True)\ntime.sleep(2)\nprint(\'["secrets", "ok", "", ""]\', flush=True)\n'
+    found = await bounded_findings(LOOK, seconds=1.5, beside_seconds=60.0, command=(sys.executable, "-c", ONE + then))
+    assert ["schema", "secrets"] == [each.name for each in found]
+
+
+PATCHED = """import asyncio, pathlib, structlog
 from tickwise.wiring.cassandra import bounded_look
 from tickwise.wiring.findings import DoctorFinding
 
 async def findings(url):
     structlog.get_logger().warning("cassandra_slow")
-    yield DoctorFinding("schema", "error", "4")
+    yield DoctorFinding({name!r}, "error", "of the keyspace")
+
+async def beside(ordered):
+    try:
+        {first}
+        yield DoctorFinding("secrets", "ok", "")
+    finally:
+        pathlib.Path({end!r}).touch()
 
 bounded_look.cassandra_findings = findings
+bounded_look._beside = beside
 asyncio.run(bounded_look.look())
 """
 
 
-async def test_lines_of_a_log_are_no_findings() -> None:
-    """The driver and the link write some, as where a node is slow."""
-    assert [DoctorFinding("schema", "error", "4")] == await bounded_findings(
-        LOOK, seconds=60.0, command=(sys.executable, "-c", LOGS)
+def patched(name: str, first: str, end: Path) -> list[str]:
+    """The real look, with these findings on the keyspace, and this before the first one on what is beside it. Its
+    output has a buffer, as where nobody asks Python for none."""
+    program = PATCHED.format(name=name, first=first, end=str(end))
+    return ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-c", program]
+
+
+async def test_a_look_that_hangs_beside_the_keyspace_is_told_so_and_ends_what_it_began(tmp_path: Path) -> None:
+    """Before its first finding there. It may have started the command of the secrets' key."""
+    end = tmp_path / "end"
+    first, second = await bounded_findings(
+        LOOK, seconds=30.0, beside_seconds=0.5, command=patched("lateness", "await asyncio.sleep(600)", end)
     )
+    assert ("servers", "error") == (first.name, first.level)
+    assert "lateness" == second.name
+    assert end.exists()
+
+
+@pytest.mark.parametrize(("name", "beside"), [("lateness", "secrets"), ("copies", "secrets"), ("keepers", "servers")])
+async def test_what_is_beside_a_keyspace_is_looked_at_if_a_store_answers(
+    tmp_path: Path, name: str, beside: str
+) -> None:
+    """Timers are late after a restore, or since the broker is away: who asks then wants to know the rest."""
+    found = await bounded_findings(LOOK, seconds=60.0, command=patched(name, "", tmp_path / "end"))
+    assert [name, beside] == [each.name for each in found]
+
+
+async def test_a_fault_of_the_look_is_told_by_its_kind(tmp_path: Path) -> None:
+    """Its words may be secret."""
+    fault = "raise RuntimeError('a password')"
+    _, told = await bounded_findings(LOOK, seconds=60.0, command=patched("lateness", fault, tmp_path / "end"))
+    assert ("database", "error", "the look failed: RuntimeError") == told[:3]
+
+
+async def test_lines_of_a_log_are_no_findings(tmp_path: Path) -> None:
+    """The driver and the link write some, as where a node is slow."""
+    found = await bounded_findings(LOOK, seconds=60.0, command=patched("keepers", "", tmp_path / "end"))
+    assert DoctorFinding("keepers", "error", "of the keyspace") == found[0]
 
 
 async def test_a_look_that_fails_is_told() -> None:
@@ -112,7 +161,8 @@ async def test_a_look_that_fails_is_told() -> None:
 
 
 async def test_a_cluster_that_refuses_is_told_by_the_look_itself() -> None:
-    """As the driver says it."""
-    [found] = await bounded_findings(LOOK, seconds=60.0)
+    """As the driver says it; and that nothing else was looked at."""
+    found, beside = await bounded_findings(LOOK, seconds=60.0)
+    assert ("servers", "warning") == (beside.name, beside.level)
     assert ("database", "error") == (found.name, found.level)
     assert "Cassandra does not answer: " in found.detail

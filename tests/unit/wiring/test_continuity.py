@@ -15,6 +15,7 @@ from tickwise.testing.factories import Factory
 from tickwise.wiring import continuity
 from tickwise.wiring.continuity import begin_and_report
 from tickwise.wiring.findings import store_findings
+from tickwise.wiring.keys.returned_keys import ReturnedKey
 
 LEASE = 30.0
 
@@ -33,7 +34,7 @@ async def test_an_executor_whose_lease_is_over_is_not_alive() -> None:
     assert ("ok", "1 alive") == await executors_as_told(store, clock)
     await clock.advance(LEASE + 12.0)
     level, detail = await executors_as_told(store, clock)
-    assert ("warning", "none is alive: nothing will run; the last lease ended 12 s ago") == (level, detail)
+    assert ("warning", "none is alive: the last lease ended 12 s ago") == (level, detail)
 
 
 async def test_the_runs_that_are_held_are_named_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +59,14 @@ async def test_the_runs_that_are_held_are_named_up_to_a_limit(monkeypatch: pytes
     lines = report.as_text().splitlines()
     at = next(place for place, line in enumerate(lines) if line.startswith("7 runs are held by 3 executors."))
     assert "  … and 2 more" == lines[at + 6]
+
+
+def test_a_key_that_came_back_is_told_with_what_became_of_it() -> None:
+    """A rotated one was never revoked before."""
+    keys = [ReturnedKey("1", "ci", why, revoked) for why in ("revoked", "rotated") for revoked in (False, True)]
+    assert [
+        "works again: revoked after the backup",
+        "revoked after the backup, and now again",
+        "its old secret works again: rotated after the backup",
+        "its old secret works again: rotated after the backup; the key is revoked now",
+    ] == [continuity._key_in_words(each) for each in keys]

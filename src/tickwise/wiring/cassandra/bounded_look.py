@@ -2,16 +2,18 @@
 
     doctor ──► a process of its own that looks ──► its findings, as they come ──► until the end, or the time is up
                  1. the cluster, the keyspace, its keepers                          `LOOK_SECONDS`
-                 2. if these are well: secrets, clocks of roles, broker, Redis      `BESIDE_SECONDS`
+                 2. if a store answers there: secrets, clocks, broker, Redis        `BESIDE_SECONDS`
 
 Each step has time limits of its own, which add up; and a driver that still connects to silent nodes holds up the end of
-its process. So another process looks, and is killed when the time is up. The findings that it had are shown.
+its process. So another process looks, and is ended when the time is up: told to, that it may end what it has started,
+and killed a moment later. The findings that it had are shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -31,11 +33,14 @@ LOOK_SECONDS: Final = 10.0
 """A healthy cluster takes 2 s, most of which is the start of the process."""
 BESIDE_SECONDS: Final = 20.0
 """For what is beside the keyspace: the client of a broker that is away gives up after some seconds."""
+GRACE_SECONDS: Final = 1.0
 REACH_SECONDS: Final = 1.0
 LINE_BYTES: Final = 1 << 20
 
 BESIDE: Final = b"\n"
 """Stands between the findings on the keyspace and those on what is beside it."""
+UNREACHABLE: Final = frozenset({"database", "schema", "keepers"})
+"""An error of these: no store answers. Those of others, as that timers are late, may have their cause beside it."""
 
 
 class LookOrder(msgspec.Struct, frozen=True):
@@ -47,6 +52,11 @@ class LookOrder(msgspec.Struct, frozen=True):
 
 
 _finding: Final = msgspec.json.Decoder(DoctorFinding)
+
+
+def _written_path(path: Any) -> str:
+    """The only values of the settings that JSON does not know; a path may have bytes that are no text."""
+    return str(path).encode(errors="replace").decode()
 
 
 def read_order(content: bytes) -> LookOrder:
@@ -80,7 +90,7 @@ async def bounded_findings(
     found: list[DoctorFinding] = []
     is_beside = False
     try:
-        process.stdin.write(msgspec.json.encode(look, enc_hook=str))
+        process.stdin.write(msgspec.json.encode(look, enc_hook=_written_path))
         process.stdin.close()
         async with asyncio.timeout(seconds) as limit:
             async for line in process.stdout:
@@ -95,10 +105,7 @@ async def bounded_findings(
             return [_silent_beside(beside_seconds), *found]
         return [await _too_slow(look.database_url, found, seconds), *found]
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await _end(process)
     if status:
         found.append(
             DoctorFinding("database", "error", f"the look at Cassandra ended with {status}", "tickwise db status")
@@ -106,11 +113,21 @@ async def bounded_findings(
     return found
 
 
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """It may have started a command of its own, which nobody else ends."""
+    for end, seconds in ((process.terminate, GRACE_SECONDS), (process.kill, None)):
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
+                end()
+                async with asyncio.timeout(seconds):
+                    await process.wait()
+
+
 def _silent_beside(seconds: float) -> DoctorFinding:
     """The keyspace is well, and something that the settings name beside it does not answer."""
     return DoctorFinding(
-        "servers", "error", f"the keyspace answers, and what is named beside it did not within {seconds:.0f} s",
-        "check the addresses of the broker and of Redis, and that they run",
+        "servers", "error", f"the keyspace answers; not all that is named beside it did within {seconds:.0f} s",
+        "what has no line here: secrets_key_command, Redis, the broker; check that they run, and their addresses",
     )  # fmt: skip
 
 
@@ -142,22 +159,36 @@ async def _reached(place: tuple[str, int]) -> tuple[str, int, bool]:
 async def look() -> None:
     """Write the findings about the order that stdin gives, and nothing else: no line of a log is among them."""
     configure()
+    this = asyncio.current_task()
+    assert this is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     ordered = read_order(sys.stdin.buffer.read())
-    is_well = True
     try:
-        async for finding in cassandra_findings(ordered.database_url):
-            is_well = is_well and finding.level != "error"
-            _write(finding)
-        if is_well:
-            sys.stdout.write(BESIDE.decode())
+        if await _keyspace_answers(ordered.database_url):
+            _write(BESIDE)
             async for finding in _beside(ordered):
-                _write(finding)
+                _write_finding(finding)
+        else:
+            text = "secrets, the broker and clocks were not looked at: the keyspace does not answer"
+            _write_finding(DoctorFinding("servers", "warning", text))
     except TickwiseError as failure:
-        _write(DoctorFinding("database", "error", failure.detail))
+        _write_finding(DoctorFinding("database", "error", failure.detail))
+    except Exception as fault:  # noqa: BLE001  # told by its kind: its words may hold values that are secret
+        _write_finding(DoctorFinding("database", "error", f"the look failed: {type(fault).__name__}", "report this"))
+
+
+async def _keyspace_answers(database_url: str) -> bool:
+    """Write the findings on the keyspace; whether a store can be opened there."""
+    answers = True
+    async for finding in cassandra_findings(database_url):
+        answers = answers and not (finding.level == "error" and finding.name in UNREACHABLE)
+        _write_finding(finding)
+    return answers
 
 
 async def _beside(ordered: LookOrder) -> AsyncIterator[DoctorFinding]:
-    """The findings on what only a store that answers can say."""
+    """The findings on what only a store that answers can say. Where there are several shards, to open it gives a
+    namespace without a shard its place, as the start of each role does."""
     settings, clock = ordered.settings, SystemClock()
     store = cassandra_store(ordered.database_url, clock)
     try:
@@ -172,9 +203,14 @@ async def _beside(ordered: LookOrder) -> AsyncIterator[DoctorFinding]:
         await store.close()
 
 
-def _write(finding: DoctorFinding) -> None:
-    sys.stdout.write(msgspec.json.encode(finding).decode() + "\n")
-    sys.stdout.flush()
+def _write_finding(finding: DoctorFinding) -> None:
+    _write(msgspec.json.encode(finding) + b"\n")
+
+
+def _write(line: bytes) -> None:
+    """At once: the one who waits goes by it."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
