@@ -74,12 +74,17 @@ class LogWitness:
         self._log = CassandraLog(self._link, ALONE)
         self._task = asyncio.create_task(self._follow())
 
+    async def rest(self) -> None:
+        """Follow the log no more. Raises the error with which that had ended before."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
     async def close(self) -> None:
         """Read no more."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await self.rest()
         for link in (self._link, self._patient):
             if link is not None:
                 await link.close()

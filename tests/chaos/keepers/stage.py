@@ -100,6 +100,10 @@ class KeeperScene(Scene):
 
     async def close(self) -> None:
         try:
-            await super().close()
+            # A keeper that ends writes a checkpoint, and drops what nobody needs to read any more.
+            await self.log.rest()
         finally:
-            await self.log.close()
+            try:
+                await super().close()
+            finally:
+                await self.log.close()
