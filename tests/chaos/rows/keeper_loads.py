@@ -201,7 +201,7 @@ async def _flood(scene: KeeperScene, hot: Clients, number: int, over: asyncio.Ev
     """Batches, one after the other; their runs take longer than there are slots for them."""
     count = 0
     while not over.is_set():
-        body = function(scene, "lasting", seconds=0.1)
+        body = function(scene, "lasting", seconds=0.2)
         await hot.submit_many(f"hot {number} {count}", [body] * FLOOD_BATCH)
         count += 1
 
