@@ -141,7 +141,11 @@ def _key_in_words(key: ReturnedKey) -> str:
     """The fate of a key that the backup holds as it was."""
     if key.why == "revoked":
         return "revoked after the backup, and now again" if key.revoked else "works again: revoked after the backup"
-    return f"its old secret works again: rotated after the backup{'; the key is revoked now' if key.revoked else ''}"
+    return (
+        "rotated after the backup, revoked now"
+        if key.revoked
+        else "its old secret works again: rotated after the backup"
+    )
 
 
 def restored(make: Callable[[], Store], logs: Sequence[Path] = (), *, revoke: bool = False) -> Restored:

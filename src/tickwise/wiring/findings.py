@@ -4,7 +4,7 @@ roles that run apart: broker, recorders, Redis, the replica for searches. Nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
 from tickwise.domain.errors import TickwiseError
 from tickwise.ports.clock import Clock
-from tickwise.ports.store import Epoch, EpochCause
+from tickwise.ports.store import Epoch, EpochCause, ExecutorRow
 from tickwise.roles.shared.membership import RoleFacts, active_roles
 from tickwise.wiring.link import is_sqs, make_broker
 
@@ -55,9 +55,10 @@ async def store_findings(store: Any, clock: Clock) -> AsyncIterator[DoctorFindin
         yield DoctorFinding("clock", "warning", f"this machine is {-skew:+.1f} s off the database", "run an NTP client")
     else:
         yield DoctorFinding("clock", "ok", f"within {SKEW_SECONDS:.0f} s of the database")
-    async for finding in _continuity(store):
+    executors = [row for row in await store.executors.all() if row.gone_at is None]
+    async for finding in _continuity(store, executors):
         yield finding
-    yield await _executors(store)
+    yield _executors(executors, await store.now())
     stats = await store.upkeep.stats()
     if stats.timers_late_seconds > LATE_SECONDS:
         late = f"the oldest timer is {stats.timers_late_seconds:.0f} s late"
@@ -72,11 +73,10 @@ async def store_findings(store: Any, clock: Clock) -> AsyncIterator[DoctorFindin
         yield DoctorFinding("lateness", "ok", f"{stats.queued} queued, {stats.timers} timers, none overdue")
 
 
-async def _executors(store: Any) -> DoctorFinding:
+def _executors(executors: Sequence[ExecutorRow], now: float) -> DoctorFinding:
     """The executors whose leases run. A lease that ended stays on record until a scheduler expires it, as after the
     restore of a backup that holds it."""
-    now = await store.now()
-    ends = [row.lease_until for row in await store.executors.all() if row.gone_at is None]
+    ends = [row.lease_until for row in executors]
     alive = sum(end > now for end in ends)
     if alive:
         return DoctorFinding("executors", "ok", f"{alive} alive")
@@ -88,7 +88,7 @@ async def _executors(store: Any) -> DoctorFinding:
     )  # fmt: skip
 
 
-async def _continuity(store: Any) -> AsyncIterator[DoctorFinding]:
+async def _continuity(store: Any, executors: Sequence[ExecutorRow]) -> AsyncIterator[DoctorFinding]:
     """The findings about lost writes: the store lost acknowledged writes, or executors hold newer results than the
     store."""
     epoch, now = (await store.epochs.all())[0], await store.now()
@@ -103,7 +103,7 @@ async def _continuity(store: Any) -> AsyncIterator[DoctorFinding]:
         yield DoctorFinding("continuity", "ok", "nothing says that the database was ever set back")
     else:
         yield _of_epoch(epoch, now)
-    differing = [row for row in await store.executors.all() if row.gone_at is None and row.differs]
+    differing = [row for row in executors if row.differs]
     if differing:
         runs, since = sum(row.differs for row in differing), min(row.differing_since or now for row in differing)
         yield DoctorFinding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ async def test_what_is_silent_beside_the_keyspace_is_not_taken_for_a_keeper() ->
     """It has a time of its own, which begins when the keyspace has been looked at."""
     then = 'print(flush=True)\nprint(\'["secrets", "ok", "", ""]\', flush=True)\n'
     hangs = (sys.executable, "-c", f"{ONE}time.sleep(0.5)\n{then}time.sleep(600)")
-    first, *others = await bounded_findings(LOOK, seconds=60.0, beside_seconds=0.5, command=hangs)
+    async with asyncio.timeout(30.0):  # half the time of the keyspace
+        first, *others = await bounded_findings(LOOK, seconds=60.0, beside_seconds=0.5, command=hangs)
     assert ("servers", "error") == (first.name, first.level)
     assert "not all that is named beside it did within 0 s" in first.detail
     assert ["schema", "secrets"] == [each.name for each in others]
