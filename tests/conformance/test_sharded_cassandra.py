@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 import pytest_asyncio
@@ -20,10 +19,8 @@ from tests.support.cassandras import linked, next_shard
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.keeper.log import EffectLog
-from tickwise.adapters.store.sharded import fleet, membership
 
 pytestmark = pytest.mark.thorough
-PATIENT_SECONDS: Final = 30.0
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -40,12 +37,8 @@ class Backend(keepers.Backend):
     session: CassandraLink
 
     @pytest.fixture(autouse=True)
-    def _session(self, link: CassandraLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _session(self, link: CassandraLink) -> None:
         self.session = link
-        # No shard is silent here, but a busy machine may take seconds for four commits on one node: a call that goes on
-        # without them would fail and say nothing of the promise.
-        monkeypatch.setattr(membership, "BEAT_SECONDS", PATIENT_SECONDS)
-        monkeypatch.setattr(fleet, "SLOW_SECONDS", PATIENT_SECONDS)
 
     def log(self, number: int, folder: Path) -> EffectLog:  # a shard of the log has any number
         return CassandraLog(self.session, next_shard())

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conformance import test_memory, test_sharded
 from tests.support.keepers import OpenShards, open_shards, served
+from tests.support.patient_router import wait_for_each_shard
 from tickwise.adapters.store.keeper.file_log import FileLog
 from tickwise.adapters.store.keeper.log import EffectLog
 from tickwise.adapters.store.memory import MemoryStore
@@ -64,6 +65,10 @@ class Backend(test_memory.Backend):
     def log(self, number: int, folder: Path) -> EffectLog:
         """The log of a shard."""
         return FileLog(folder / f"shard-{number}", sync=lambda _file: None)
+
+    @pytest.fixture(autouse=True)
+    def _patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        wait_for_each_shard(monkeypatch)
 
     @pytest.fixture
     async def shards(

@@ -20,6 +20,7 @@ from tests.conformance import test_postgres
 from tests.conformance.test_postgres import empty
 from tests.conformance.test_sharded import GAPS
 from tests.support.databases import database
+from tests.support.patient_router import wait_for_each_shard
 from tests.support.sessions import kept_sessions
 from tickwise.adapters.store.postgres import PostgresStore
 from tickwise.adapters.store.sharded import ShardedStore
@@ -64,6 +65,10 @@ class Backend:
     """Two clients of two databases behind routers, emptied before each test, whose clocks the test moves together."""
 
     databases = 2
+
+    @pytest.fixture(autouse=True)
+    def _patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        wait_for_each_shard(monkeypatch)
 
     @pytest_asyncio.fixture
     async def clients(self, two_urls: list[str], request: pytest.FixtureRequest) -> AsyncIterator[list[ShardedStore]]:
