@@ -48,12 +48,12 @@ async def test_a_link_finds_its_node_at_another_address(node: Cassandra) -> None
             await node.stop()
             node.host = "127.0.0.2"
             await node.start()
-            await eventually(lambda: _answers(log), within_seconds=60, what="the link has found its node")
+            await eventually(lambda: _answers(log), within_seconds=120, what="the link has found its node")
             assert [f"127.0.0.2:{node.port}"] == [str(host.endpoint) for host in link.hosts()]
             assert 2 == await log.append(b"at the second one")
             assert [1, 2] == [entry.position async for entry in log.entries(0)]
             node.kill()
-            await eventually(lambda: _looks_again(link), within_seconds=60, what="it looks for its node")
+            await eventually(lambda: _looks_again(link), within_seconds=90, what="it looks for its node")
     with pytest.raises(Unavailable, match="closed"):
         await link.ask("shard_look", 0)
 

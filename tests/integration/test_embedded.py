@@ -41,7 +41,7 @@ SCRATCH = scratch()
 CLOCK = SystemClock()
 SCRIPT = Path(__file__).with_name("embedded_up.py")
 ROOT = os.geteuid() == 0
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 KEEP_SEVEN = "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 7 AS value"
 COUNT = "SELECT count(*) FROM witness"
 KEPT = "SELECT value FROM kept"
