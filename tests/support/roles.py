@@ -92,7 +92,7 @@ class _Forker:
 
     def _end(self) -> None:
         self._socket.close()
-        self._process.wait(10)
+        self._process.wait(60)
 
     def fork(self, arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes]) -> Forked:
         """See the function."""
