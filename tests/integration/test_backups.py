@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -216,7 +217,7 @@ async def killed(words: list[str | Path], sign: Path, is_done: Callable[[], bool
             start_new_session=True,
         )  # fmt: skip
         try:
-            await eventually(lambda process=process: process.poll() is not None or [*sign.parent.glob(sign.name)])  # type: ignore[misc]  # bound early
+            await eventually(partial(_has_come, process, sign))
         finally:
             kill_group(process)
             process.wait()
@@ -224,6 +225,10 @@ async def killed(words: list[str | Path], sign: Path, is_done: Callable[[], bool
             assert -signal.SIGKILL == process.returncode, "it failed before it was killed"
             return
         undo()
+
+
+def _has_come(process: subprocess.Popen[bytes], sign: Path) -> bool:
+    return process.poll() is not None or any(sign.parent.glob(sign.name))
 
 
 async def test_a_backup_that_is_killed_leaves_nothing_that_restores(up: Local, place: Path) -> None:
