@@ -233,12 +233,16 @@ def _has_come(process: subprocess.Popen[bytes], sign: Path) -> bool:
 
 async def test_a_backup_that_is_killed_leaves_nothing_that_restores(up: Local, place: Path) -> None:
     """What is left has another name, and is refused all the same. The next backup is whole."""
-    blob = place / "up" / "blobs" / "logs" / "large"
-    blob.write_bytes(os.urandom(100_000_000))
-    file = place / "killed.backup"
+    blob, file = place / "up" / "blobs" / "logs" / "large", place / "killed.backup"
+
+    def begin() -> None:
+        file.unlink(missing_ok=True)
+        blob.write_bytes(os.urandom(100_000_000))  # `up` removes it sooner or later: it is no run's
+
+    begin()
     words: list[str | Path] = ["backup", file, "--data-dir", up.data_dir]
-    await killed(words, file.with_name("killed.backup.*.partial"), file.exists, file.unlink)
-    blob.unlink()
+    await killed(words, file.with_name("killed.backup.*.partial"), file.exists, begin)
+    blob.unlink(missing_ok=True)
     assert not file.exists()
     [partial] = place.glob("killed.backup.*.partial")
     ran = tickwise("restore", partial, "--data-dir", place / "killed")
