@@ -237,12 +237,13 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_restores(up: Local, p
 
     def begin() -> None:
         file.unlink(missing_ok=True)
-        blob.write_bytes(os.urandom(100_000_000))  # `up` removes it sooner or later: it is no run's
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(os.urandom(100_000_000))
 
     begin()
     words: list[str | Path] = ["backup", file, "--data-dir", up.data_dir]
     await killed(words, file.with_name("killed.backup.*.partial"), file.exists, begin)
-    blob.unlink(missing_ok=True)
+    blob.unlink()
     assert not file.exists()
     [partial] = place.glob("killed.backup.*.partial")
     ran = tickwise("restore", partial, "--data-dir", place / "killed")
