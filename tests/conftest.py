@@ -37,6 +37,7 @@ from tests.support.alarm import more_time
 from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_users import TaskUser
+from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS, PAGE_SETTINGS, POOL_SETTINGS
 from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.failures", "tests.support.skips"]
@@ -211,6 +212,17 @@ async def database_url(postgres_url: str) -> AsyncIterator[str]:
     """A fresh, empty database for the tests of one module, owned by the role of the address."""
     async with databases.database(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def patient_locks() -> Iterator[None]:
+    """Stores wait a minute for a lock. For tests that hold one until somebody waits for it: on a machine that stands
+    still meanwhile, who waits would be refused before the test goes on."""
+    with pytest.MonkeyPatch.context() as patched:
+        for settings in (HOT_SETTINGS, POOL_SETTINGS, PAGE_SETTINGS):
+            patched.setitem(settings, "lock_timeout", "60s")
+        patched.setitem(PAGE_SETTINGS, "statement_timeout", "90s")
+        yield
 
 
 @pytest_asyncio.fixture

@@ -30,7 +30,7 @@ from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.config import Settings
 from tickwise.domain.errors import Conflict, Misconfigured, NotFound, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
-from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shards import ShardState
@@ -97,15 +97,16 @@ async def test_namespaces_are_spread_and_tokens_name_their_shard(url: str) -> No
         make = Factory(await store.now())
         added = await other.jobs.add([make.job(namespace=name) for name in TEAMS])
         assert all(isinstance(each, Added) for each in added)
-        one = executor("one")
+        one = executor("one", lease_seconds=600.0)
         await store.executors.join(one)
         request = ClaimRequest(executor=one.number, queues=("default",), labels=(), limit=100, ahead_seconds=0.0)
-        claimed = []
-        for _ in range(40):
-            claimed += await store.attempts.claim(request)
-            if len(claimed) >= len(TEAMS):
-                break
-            await CLOCK.sleep(0.1)
+        claimed: list[Claimed] = []
+
+        async def all_claimed() -> bool:
+            claimed.extend(await store.attempts.claim(request))
+            return len(claimed) >= len(TEAMS)
+
+        await eventually(all_claimed)
         assert {name: shard_bits(wanted[name]) for name in TEAMS} == {
             each.namespace: shard_bits(each.token) for each in claimed
         }

@@ -38,7 +38,7 @@ from tickwise.adapters.runner.process.sandbox.prepared.holder import (
 from tickwise.adapters.runner.process.sandbox.prepared.pool import HolderKey, PreparedSandboxes
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 PYTHON = os.path.realpath(sys.executable)
 SECRET = "a-value-of-another-task"  # no secret, but the sample of one
 PATH = "/usr/bin:/bin"
@@ -305,9 +305,11 @@ async def test_two_tasks_see_nothing_of_each_other(shop: PreparedShop) -> None:
     """Neither folders nor /tmp, shared memory, home, terminals, processes, sockets or System V memory."""
     leaves = (
         f"echo {SECRET} | tee /tmp/a /dev/shm/a ~/a a ../a >/dev/null; ipcmk -M 100 >/dev/null;"
-        "sleep 600 & echo begun; sleep 600"
+        "sleep 600 & echo begun; touch ../ready; sleep 600"
     )
     first = await shop.long(leaves, environment={"VALUE": SECRET})
+    ready = shop.last / "ready"
+    await eventually(ready.exists, within_seconds=PATIENCE_SECONDS, what="all of it is left")
     process = first.process
     wanted = SECRET.replace("-", '"-"')  # so that the command itself is not found
     looks = (
@@ -332,6 +334,7 @@ tcp, udp, unix = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.
 tcp.bind(("127.0.0.1", 4000)); tcp.listen(); udp.bind(("127.0.0.1", 4000)); unix.bind("\\0here"); unix.listen()
 own = socket.create_connection(("127.0.0.1", 4000)); tcp.accept()
 print("listens", flush=True)
+open("../ready", "w").close()
 time.sleep(600)
 """
 CONNECTS = """
@@ -355,6 +358,8 @@ print(sorted(name for _, name in socket.if_nameindex()))
 async def test_the_loopback_of_a_task_is_its_own(warm: PreparedShop) -> None:
     """It can listen there and reach itself, and no other task can; nothing else is there."""
     first = await warm.long(LISTENS)
+    ready = warm.last / "ready"
+    await eventually(ready.exists, within_seconds=PATIENCE_SECONDS, what="it listens")
     assert (await warm.said(CONNECTS)).split("\n") == ["111", "111", "101", "['lo']", ""]
     first.process.kill_all()
     assert (await warm.end_of(first)).output == b"listens\n"
@@ -486,11 +491,13 @@ ABANDONS = """
 import asyncio, sys
 from pathlib import Path
 from tests.integration.test_prepared_sandboxes import PreparedShop, SHEDS
+from tests.support.waiting import eventually
 
 async def main():
     shop = PreparedShop(Path(sys.argv[1]), patience_seconds=0.05)
     await shop.open()
     found = await shop.long(f"{SHEDS}; sleep 600")
+    await eventually(lambda: len(shop.processes()) > 4)
     print(shop.holder.pid, *(one.pid for one in shop.processes()), flush=True)
     await asyncio.get_running_loop().create_future()
 
@@ -526,6 +533,7 @@ async def test_many_tasks_leave_nothing(patient: PreparedShop) -> None:
             assert (await patient.ended("echo x > /tmp/x")).is_tidy
 
     await asyncio.gather(*(some(5) for _ in range(4)))
+    await eventually(lambda: patient.processes() == {holder}, within_seconds=PATIENCE_SECONDS)
     mounts = Path(f"/proc/{holder.pid}/mountinfo").read_text().count("\n")
     descriptors, own = holder.num_fds(), psutil.Process().num_fds()
     namespaces = _namespaces()

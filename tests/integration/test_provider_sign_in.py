@@ -240,7 +240,9 @@ async def test_two_tabs_of_one_browser_sign_in(rig: Rig) -> None:
 async def test_sign_ins_of_one_address_are_paced(rig: Rig) -> None:
     """As those with a password."""
     ada = Person(rig, "ada")
-    statuses = [(await ada.get("/login/provider")).status_code for _ in range(25)]
+    statuses = [(await ada.get("/login/provider")).status_code]
+    while statuses[-1] != 429 and len(statuses) < 500:  # one more is free each second, also where each takes as long
+        statuses.append((await ada.get("/login/provider")).status_code)
     assert {303, 429} == set(statuses)
 
 
@@ -251,7 +253,7 @@ async def test_while_the_provider_is_away_the_page_says_so_and_administrators_co
     server: OidcProviderServer,
 ) -> None:
     """By password, where only they may; others are told why not. It goes on once the provider is back."""
-    async with sso_pages(server, timeout_seconds=1.0, password_sign_in=PasswordSignIn.ADMINS) as rig:
+    async with sso_pages(server, password_sign_in=PasswordSignIn.ADMINS) as rig:
         await person(rig.here, "root", ("admin", "*"))
         await person(rig.here, "paul", ("developer", "default"))
         await server.stop()
