@@ -14,6 +14,7 @@ from tests.support.http_receiver import HttpReceiver
 from tests.support.pages import LOCAL, Markup, Rig
 from tests.support.people import PASSWORD, ask, person, signed_in, signing_key
 from tests.support.sso import Person, fault_of, query_of, sso_pages
+from tickwise.adapters.oidc.requests import IssuerRequests, OutgoingWay
 from tickwise.control.people.password_check import PasswordSignIn
 from tickwise.control.people.sso.service import CALLBACK, SIGN_IN_SECONDS
 from tickwise.domain.audit import AuditAction
@@ -283,9 +284,11 @@ async def test_where_passwords_are_off_nobody_enters_one(server: OidcProviderSer
 
 async def test_a_slow_provider_holds_a_sign_in_up_and_nothing_else(server: OidcProviderServer) -> None:
     """It is given up after the time of the settings."""
-    async with sso_pages(server, timeout_seconds=0.5) as rig:
+    requests = IssuerRequests()
+    async with sso_pages(server, requests=requests) as rig:
         ada = Person(rig, "ada")
         back = await ada.at_provider(await ada.begin())
+        requests._way = OutgoingWay(timeout_seconds=0.5)  # not before: what is quick takes longer, too, now and then
         await server.control("slow", seconds=5)
         assert "did not answer within 0.5 s" in fault_of(await ada.get(back))
 
