@@ -37,7 +37,14 @@ from tests.support.alarm import more_time
 from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_users import TaskUser
-from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS, PAGE_SETTINGS, POOL_SETTINGS
+from tickwise.adapters.store.postgres.connection.link import (
+    BEAT,
+    HOT,
+    HOT_SETTINGS,
+    PAGE_SETTINGS,
+    POOL_SETTINGS,
+    TERMS,
+)
 from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.failures", "tests.support.skips"]
@@ -222,6 +229,14 @@ def patient_locks() -> Iterator[None]:
         for settings in (HOT_SETTINGS, POOL_SETTINGS, PAGE_SETTINGS):
             patched.setitem(settings, "lock_timeout", "60s")
         patched.setitem(PAGE_SETTINGS, "statement_timeout", "90s")
+        yield
+
+
+@pytest.fixture(scope="module")
+def patient_beats() -> Iterator[None]:
+    """Heartbeats have the time of other statements: a server that stands still for some seconds fails none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(TERMS, BEAT, HOT)
         yield
 
 

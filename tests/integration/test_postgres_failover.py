@@ -27,7 +27,7 @@ from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.factories import Factory
 
-pytestmark = pytest.mark.usefixtures("patient_locks")
+pytestmark = pytest.mark.usefixtures("patient_locks", "patient_beats")
 
 LEASE = 3600.0
 ROLES = 8

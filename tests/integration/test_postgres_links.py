@@ -23,7 +23,7 @@ from tickwise.ports.store import Added, FireRequest
 from tickwise.testing.contracts.base import taken
 from tickwise.testing.factories import Factory, executor
 
-pytestmark = pytest.mark.usefixtures("patient_locks")
+pytestmark = pytest.mark.usefixtures("patient_locks", "patient_beats")
 
 KILL = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
