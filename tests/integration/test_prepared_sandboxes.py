@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,7 @@ from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, Short
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
+from tickwise.adapters.runner.process.sandbox.prepared import holder as holders
 from tickwise.adapters.runner.process.sandbox.prepared import pool as pools
 from tickwise.adapters.runner.process.sandbox.prepared.holder import (
     MAX_REQUEST_BYTES,
@@ -485,6 +487,24 @@ async def test_a_holder_that_is_killed_ends_all_of_its_tasks(shop: PreparedShop)
     await eventually(lambda: shop.holder.is_lost, within_seconds=PATIENCE_SECONDS)
     with pytest.raises(Unmade):
         await shop.ended("echo never")
+
+
+async def test_an_executor_that_stood_still_gives_its_holder_time_to_answer(
+    patient: PreparedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were frozen, with all that they ran in: the time in which nobody could answer counts for nothing."""
+    monkeypatch.setattr(holders, "LOST_SECONDS", 0.1)
+    (process,) = patient.processes()
+    process.suspend()
+    starting = asyncio.ensure_future(patient.ended("echo said"))
+    await SystemClock().sleep(0)
+    time.sleep(1.5)  # noqa: ASYNC251, TID251  # the whole process stands still
+    monkeypatch.setattr(holders, "LOST_SECONDS", PATIENCE_SECONDS)
+    for _ in range(3):
+        await SystemClock().sleep(0)
+    assert not patient.holder.is_lost
+    process.resume()
+    assert (await starting).output == b"said\n"
 
 
 ABANDONS = """

@@ -19,6 +19,7 @@ from tests.integration.test_warm_starts import WarmShop, is_zygote
 from tests.support.abandoned import FILES, WITH_PARENTS
 from tests.support.runners import gone
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.process.parent import parent_program, task_parents
 from tickwise.adapters.runner.process.parent.parent_program import BEGINS, WORD
 from tickwise.ports.blobs import log_prefix
@@ -305,6 +306,27 @@ async def test_a_parent_that_says_nothing_is_ended(shop: ParentShop, monkeypatch
         os.kill(pid, signal.SIGSTOP)
     assert (await shop.ending(shop.shell("true"))).verdict is Verdict.OK
     await eventually(lambda: any(gone(pid) for pid in before), within_seconds=PATIENCE_SECONDS)
+
+
+async def test_an_executor_that_stood_still_gives_its_parents_time_to_answer(
+    shop: ParentShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All were frozen, with all that they ran in: the time in which nobody could answer counts for nothing."""
+    monkeypatch.setattr(task_parents, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(task_parents, "LOST_SECONDS", 0.2)
+    before = [*shop.parents]
+    await eventually(lambda: not any(each._look for each in before), what="looks at earlier starts are over")
+    for each in before:
+        psutil.Process(each.pid).suspend()
+    given = shop.shell("true")
+    await eventually(lambda: any(each._asked for each in before))
+    time.sleep(1.0)  # noqa: ASYNC251, TID251  # the whole process stands still
+    for _ in range(3):
+        await SystemClock().sleep(0)
+    assert not [each for each in before if each.is_lost]
+    monkeypatch.setattr(task_parents, "LOST_SECONDS", PATIENCE_SECONDS)
+    assert (await shop.ending(given)).verdict is Verdict.OK
+    assert before == shop.parents
 
 
 async def test_tasks_run_where_no_parent_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,12 +372,16 @@ class TaskParent:
     # ------------------------------------------------------------------------------------------ end
 
     def _check(self) -> None:
-        """Look whether it answers."""
-        self._look = None
+        """Look whether it answers. A look that comes late says nothing: this process stood still, and perhaps all with
+        it, so nobody could answer."""
+        look, self._look = self._look, None
+        now = self._loop.time()
+        if look is not None and now - look.when() > ANSWER_SECONDS:
+            self._asked = {key: (answer, place, now) for key, (answer, place, _) in self._asked.items()}
         oldest = next(iter(self._asked.values()), None)
         if oldest is None or self.is_lost:
             return
-        age = self._loop.time() - oldest[2]
+        age = now - oldest[2]
         if age > LOST_SECONDS:
             self.lose()
             return
