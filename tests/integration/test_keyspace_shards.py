@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -37,6 +38,7 @@ from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest, JobTransfer
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
+from tickwise.wiring.cassandra import keeping as keepers
 from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.cassandra.keeping import keeping
 from tickwise.wiring.cassandra.keyspace import cassandra_findings, keyspace_status
@@ -58,8 +60,13 @@ def _held(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, ...]]:
 
 @contextlib.asynccontextmanager
 async def _kept(url: str) -> AsyncIterator[ShardBalancer]:
-    """A keeper that owns all shards of a keyspace."""
-    async with keeping(Settings(database_url=url), StartupWait(asyncio.Event()), Metrics().keepers) as keeper:
+    """A keeper that owns all shards of a keyspace, and goes on to own them however slow the machine is."""
+    lasting = functools.partial(CassandraLog, lease_seconds=60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(keepers, "CassandraLog", lasting)
+        keeper = await stack.enter_async_context(
+            keeping(Settings(database_url=url), StartupWait(asyncio.Event()), Metrics().keepers)
+        )
         await eventually(
             lambda: all(owner.store is not None for owner in keeper.owners.values()),
             within_seconds=60.0, what="the keeper owns all shards",
