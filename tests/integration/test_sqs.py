@@ -136,7 +136,7 @@ async def test_jobs_run_over_it_from_request_to_result(server: ElasticMq, databa
         url = str(await roles[0].ready())
         for role in roles[1:]:
             await role.ready()
-        async with api_client(url) as client:
+        async with api_client(url, timeout=60) as client:
             for number in range(20):
                 body = {
                     "name": f"job {number}",
