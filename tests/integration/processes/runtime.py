@@ -17,8 +17,8 @@ from tests.support.waiting import eventually
 SETTINGS = {"TICKWISE_LEASE_SECONDS": "60", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
 """A lease that no stall of a busy machine costs."""
 DOOMED = {"TICKWISE_LEASE_SECONDS": "10"}
-"""For an executor that is frozen until its lease is over: short enough to wait for, and longer than a busy machine stands
-still before that. One that is killed needs none: see `House.expire`."""
+"""For an executor that is frozen until its lease is over: short enough to wait for, and longer than a busy machine is
+likely to stand still before that. One that is killed needs none: see `House.expire`."""
 
 
 EXPIRE = "UPDATE tickwise.executors SET lease = born, lease_seconds = 0 WHERE executor = $1 AND gone IS NULL"
@@ -40,7 +40,7 @@ class House:
         return role
 
     async def expire(self, lost: Role) -> None:
-        """Its lease is over at once, as if the time had passed; it is killed or frozen, and the scheduler finds that."""
+        """Its lease is over now, as if the time had passed; it is killed or frozen, and the scheduler finds that."""
         number = lost.events("executor_joined")[-1]["executor"]
         connection = await asyncpg.connect(self._database_url)
 
