@@ -21,7 +21,7 @@ DOOMED = {"TICKWISE_LEASE_SECONDS": "10"}
 likely to stand still before that. One that is killed needs none: see `House.expire`."""
 
 
-EXPIRE = "UPDATE tickwise.executors SET lease = born, lease_seconds = 0 WHERE executor = $1 AND gone IS NULL"
+EXPIRE = "UPDATE tickwise.executors SET lease = born, lease_seconds = 0 WHERE executor = ANY($1) AND gone IS NULL"
 """No lease ends sooner after a start of the server than it lasts: so it lasts no time."""
 
 
@@ -46,7 +46,7 @@ class House:
 
         async def is_gone() -> bool:
             # Again and again: a last renewal may have been under way.
-            await connection.execute(EXPIRE, number)
+            await connection.execute(EXPIRE, [number])
             found = await connection.fetchval("SELECT gone FROM tickwise.executors WHERE executor = $1", number)
             return found is not None
 
