@@ -353,9 +353,12 @@ async def test_the_proxy_ends_with_its_executor(tmp_path: Path) -> None:
     """
     executor = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE)
     assert executor.stdout is not None
-    assert await asyncio.to_thread(executor.stdout.readline) == b"open\n"
-    (proxy,) = proxies(executor.pid)
-    executor.kill()
-    executor.communicate()
+    try:
+        assert await asyncio.to_thread(executor.stdout.readline) == b"open\n"
+        # Until it has become its own program, it has the words of the one that it was forked from.
+        (proxy,) = await eventually(lambda: proxies(executor.pid), what="the proxy is there")
+    finally:
+        executor.kill()
+        executor.communicate()
 
     await eventually(lambda: not proxy.is_running() or proxy.status() == psutil.STATUS_ZOMBIE)

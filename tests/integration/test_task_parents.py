@@ -314,6 +314,28 @@ async def test_a_parent_that_stands_still_delays_a_task_and_no_more(
     assert (await shop.ending(shop.shell("true"))).verdict is Verdict.OK
 
 
+async def test_an_executor_that_stood_still_itself_gives_no_parent_up(
+    shop: ParentShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a machine does whose host has no time for it. It could hear nobody: the parents keep their time to answer."""
+    monkeypatch.setattr(task_parents, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(task_parents, "LOST_SECONDS", 1.0)
+    parents = shop.parents[:]
+    await eventually(lambda: all(each._look is None for each in parents), within_seconds=PATIENCE_SECONDS)
+    for each in parents:
+        os.kill(each.pid, signal.SIGSTOP)
+    given = shop.shell("true")
+    await eventually(lambda: any(each.load for each in parents), within_seconds=PATIENCE_SECONDS)
+    time.sleep(1.5)  # noqa: TID251, ASYNC251 - all of this process stands still
+    for _ in range(3):
+        await asyncio.sleep(0)  # noqa: TID251 - one turn for others, no waiting
+    monkeypatch.setattr(task_parents, "LOST_SECONDS", 60.0)
+    for each in parents:
+        os.kill(each.pid, signal.SIGCONT)
+    assert (await shop.ending(given)).verdict is Verdict.OK
+    assert [] == [each.pid for each in parents if each.is_lost]
+
+
 async def test_a_parent_that_says_nothing_is_ended(shop: ParentShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tasks start elsewhere."""
     monkeypatch.setattr(task_parents, "ANSWER_SECONDS", 0.1)
