@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.test_runner_process import RUNAWAY
-from tests.integration.test_warm_starts import WarmShop, forks_within, is_zygote
+from tests.integration.test_warm_starts import WarmShop, is_zygote
 from tests.support.abandoned import FILES, WITH_PARENTS
-from tests.support.runners import gone
+from tests.support.runners import forks_within, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.runner.process.parent import parent_program, task_parents
 from tickwise.adapters.runner.process.parent.parent_program import BEGINS, WORD

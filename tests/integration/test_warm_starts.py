@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,11 +26,10 @@ import pytest_asyncio
 from tests.integration.test_runner_process import Shop
 from tests.integration.test_runner_users import needs_root
 from tests.support.packages import add_wheel
-from tests.support.runners import gone
+from tests.support.runners import forks_within, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
-from tickwise.adapters.runner.process.parent import parent_program
 from tickwise.adapters.runner.process.warm import starts, zygote, zygote_program
 from tickwise.adapters.runner.process.work_folder import orphans
 from tickwise.observability.metrics import Metrics
@@ -312,20 +311,6 @@ def assert_alike(cold: Seen, warm: Seen) -> None:
 
 def is_zygote(process: psutil.Process) -> bool:
     return zygote_program.__file__ in process.cmdline()
-
-
-@contextlib.contextmanager
-def forks_within(seconds: float) -> Iterator[None]:
-    """How long a zygote may take for a fork, before it is given up. By default tests are patient: they ask which zygote
-    a script has, also of a machine that stands still for some seconds."""
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tickwise-tests-") as folder:
-        program, source = Path(folder) / "parent_program.py", Path(parent_program.__file__).read_text()
-        source, count = re.subn(r"^FORK_SECONDS = .*$", f"FORK_SECONDS = {seconds}", source, flags=re.MULTILINE)
-        assert 1 == count
-        program.write_text(source)
-        patch.setattr(parent_program, "__file__", str(program))
-        patch.setattr(zygote, "FORK_SECONDS", seconds)
-        yield
 
 
 @contextlib.asynccontextmanager
