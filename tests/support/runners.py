@@ -50,8 +50,8 @@ def gone(pid: int) -> bool:
 
 @contextlib.contextmanager
 def forks_within(seconds: float) -> Iterator[None]:
-    """A zygote that takes longer for a fork is given up. Most tests are patient: they ask which zygote a script has, on a
-    machine that may stand still for some seconds."""
+    """A zygote that takes longer for a fork is given up. Most tests are patient: they ask which zygote a script has,
+    on a machine that may stand still for some seconds."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tickwise-tests-") as folder:
         program, source = Path(folder) / "parent_program.py", Path(parent_program.__file__).read_text()
         source, count = re.subn(r"^FORK_SECONDS = .*$", f"FORK_SECONDS = {seconds}", source, flags=re.MULTILINE)
