@@ -29,7 +29,7 @@ PATIENT_SECONDS: Final = 30.0
 @pytest_asyncio.fixture(scope="module")
 async def link(cassandra_url: str) -> AsyncIterator[CassandraLink]:
     """One session for the tests of this module."""
-    async with linked(cassandra_url) as opened:
+    async with linked(cassandra_url, answer_seconds=PATIENT_SECONDS) as opened:
         yield opened
 
 
@@ -48,7 +48,7 @@ class Backend(keepers.Backend):
         monkeypatch.setattr(fleet, "SLOW_SECONDS", PATIENT_SECONDS)
 
     def log(self, number: int, folder: Path) -> EffectLog:  # a shard of the log has any number
-        return CassandraLog(self.session, next_shard())
+        return CassandraLog(self.session, next_shard(), lease_seconds=PATIENT_SECONDS)
 
 
 globals().update(keepers.over_shards(Backend, None if os.environ.get(WHOLE) else ALWAYS))

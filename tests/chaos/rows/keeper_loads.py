@@ -47,7 +47,7 @@ BYTES_A_JOB: Final = 3_000
 TOGETHER: Final = 500
 """Jobs that are due at the same instant, beside the others."""
 FLOODS: Final = 6
-FLOOD_BATCH: Final = 10
+FLOOD_BATCH: Final = 6
 HOT_SECONDS: Final = 0.2
 MANY: Final = 50
 """So many runs of the hot namespace wait at least, when another one's come."""
