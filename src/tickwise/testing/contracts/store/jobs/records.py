@@ -88,12 +88,14 @@ class StatusContract(StoreContract):
 
     async def test_the_next_run_is_the_earliest_that_has_yet_to_begin(self, store: Store, make: Factory) -> None:
         """Waiting, or held for its due time, or still a timer."""
-        executor, job = await self.register(store), make.job(make.now + 1.5)
+        executor, job = await self.register(store, lease_seconds=600.0), make.job(make.now + 90.0)
         await self.add(store, job)
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
-        [claimed] = await self.claim(store, executor, ahead_seconds=2.0)
+        assert (await store.timers.fire(90.0, 10)).timers == 1
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
-        await self.shift(store, 2.0)
+        [claimed] = await self.claim(store, executor, ahead_seconds=90.0)
+        assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
+        await self.shift(store, 91.0)
         assert (await self.job_row(store, job.job_id)).next_run_at is None
         await self.finish(store, executor, outcome(claimed))
         assert (await self.job_row(store, job.job_id)).next_run_at is None
@@ -470,7 +472,8 @@ class UpkeepContract(StoreContract):
 
     async def test_nothing_is_late_before_its_time(self, store: Store, make: Factory) -> None:
         """A run or timer of the future has not waited."""
-        await self.add(store, make.job(make.now + 1.9), make.recurring(make.now + 60.0))
+        await self.made_ahead(store, make, 90.0)
+        await self.add(store, make.recurring(make.now + HOUR))
         stats = await store.upkeep.stats()
         assert (stats.oldest_ready_seconds, stats.timers_late_seconds) == (0.0, 0.0)
 

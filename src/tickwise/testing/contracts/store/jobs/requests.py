@@ -323,7 +323,7 @@ class RunRequestsContract(StoreContract):
         until = make.now + 2 * HOUR
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
         assert microseconds((await self.run_row(store, run)).ready_at) == microseconds(until)
-        await self.shift(store, 2 * HOUR - 1.0)
+        await self.shift(store, 2 * HOUR - 60.0)
         assert list(await self.claim(store, executor)) == []
         await self.shift(store, 2 * HOUR + 1.0)
         assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
@@ -501,13 +501,19 @@ class RunRequestsContract(StoreContract):
 
     async def test_all_runs_of_one_origin_are_cancelled_together(self, store: Store, make: Factory) -> None:
         """Free ones at once, held ones by their holder; ended ones and others are left alone."""
-        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.register(store)
+        job, origin, executor = (
+            make.recurring(make.now + HOUR),
+            make.identifier(),
+            await self.register(store, lease_seconds=HOUR),
+        )
         await self.add(store, job)
         kinds = {"trigger": Trigger.BACKFILL, "origin": origin}
-        runs = [make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in range(4)]
+        runs = [
+            make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in (0, 60, 120, 180)
+        ]
         others = [make.run(job.job_id), make.run(job.job_id, trigger=Trigger.BACKFILL, origin=make.identifier())]
         await store.runs.add("default", job.job_id, [*runs, *others])
-        await self.shift(store, 2.5)
+        await self.shift(store, 150.0)
         claims = {claimed.run_id: claimed for claimed in await self.claim(store, executor)}
         await self.finish(store, executor, outcome(claims[runs[0].run_id]))
         await self.finish(store, executor, outcome(claims[runs[1].run_id], RunState.RETRYING, retry_at=make.now + HOUR))

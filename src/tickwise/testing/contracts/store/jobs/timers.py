@@ -40,11 +40,11 @@ class TimersContract(StoreContract):
         """And not before."""
         job = make.job(make.now + 100.0, definition='{"n":1}')
         await self.add(store, job)
-        await self.shift(store, 97.0)
-        executor = await self.register(store)
-        await store.timers.fire(5.0, 100)
+        executor = await self.register(store, lease_seconds=HOUR)
+        await self.shift(store, 40.0)
+        await store.timers.fire(100.0, 100)
         assert list(await self.claim(store, executor)) == []
-        await self.shift(store, 4.0)
+        await self.shift(store, 61.0)
         [claimed] = await self.claim(store, executor)
         assert (claimed.run_id, claimed.spec) == (job.run_id, '{"n":1}')
 
