@@ -27,7 +27,7 @@ class ClaimsContract(StoreContract):
         assert (claimed.attempt, claimed.failures, claimed.crashes, claimed.guarded) == (1, 0, 0, False)
         assert (claimed.spec, claimed.trigger) == (job.definition, 1)
         assert claimed.due == claimed.ready <= claimed.now <= now + 0.001
-        assert abs(now - claimed.now) < 5.0
+        assert abs(now - claimed.now) < 60.0
 
     async def test_a_claimed_run_is_dispatched_to_its_executor(self, store: Store, make: Factory) -> None:
         """Everybody can see who holds it since when."""

@@ -86,7 +86,7 @@ class LeasesContract(StoreContract):
         assert (list(first.functions), first.slots, first.gone_at) == (["send"], 4, None)
         assert (first.held, second.held) == (0, 1)
         assert abs(first.lease_until - first.registered_at - 30.0) < 0.1
-        assert abs(first.registered_at - make.now) < 5.0
+        assert abs(first.registered_at - make.now) < 60.0
         assert (await store.upkeep.stats()).executors == 2
 
     async def test_the_gone_are_listed_for_an_hour(self, store: Store) -> None:
@@ -109,7 +109,7 @@ class LeasesContract(StoreContract):
             await self.shift(store, LEASE_SECONDS - 1.0)
             beat = await store.executors.beat(executor, LEASE_SECONDS)
             assert (beat.alive, list(beat.cancels)) == (True, [])
-            assert abs(beat.now - await store.now()) < 5.0
+            assert abs(beat.now - await store.now()) < 60.0
             assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.finish(store, executor, outcome(claimed)) == []
 

@@ -224,7 +224,7 @@ class DecisionsContract(StoreContract):
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.pause_reason, row.paused_by) == (JobStatus.PAUSED, "too many runs", "fuse")
         assert (row.pause_until, row.next_run_at is not None, row.version) == (None, True, 2)
-        assert abs((row.paused_at or 0.0) - await store.now()) < 5.0
+        assert abs((row.paused_at or 0.0) - await store.now()) < 60.0
         assert instants(row.timer) == instants(stands)
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
         [claimed] = await self.claim_freed(store, executor)
@@ -291,7 +291,7 @@ class SkipsContract(StoreContract):
         assert (row.dispatched_at, row.started_at, row.ready_at, row.result) == (None, None, None, None)
         assert row.ended_at is not None
         assert row.queued_at == row.ended_at
-        assert abs(row.ended_at - await store.now()) < 5.0
+        assert abs(row.ended_at - await store.now()) < 60.0
         assert list(await store.runs.attempts(skip.run_id)) == []
         assert list(await self.claim_freed(store, await self.register(store))) == []
 

@@ -96,7 +96,7 @@ class HoldsContract(StoreContract):
         due = make.recurring(make.now + 1.0)
         await self.add(store, due)
         await self.shift(store, 61.0)
-        assert abs((await store.upkeep.stats()).timers_late_seconds - 60.0) < 5.0
+        assert 59.0 < (await store.upkeep.stats()).timers_late_seconds < 160.0
         async with self.near(store) as batch:
             assert [timer.job_id for timer in batch.timers] == [due.job_id]
 

@@ -92,7 +92,7 @@ class TimersContract(StoreContract):
             [timer] = batch.timers
             assert (timer.job_id, timer.namespace) == (job.job_id, "default")
             assert (microseconds(timer.pending.due), timer.definition) == (microseconds(due), job.definition)
-            assert abs(batch.now - await store.now()) < 5.0
+            assert abs(batch.now - await store.now()) < 60.0
 
     async def test_the_earliest_come_first_up_to_the_limit(self, store: Store, make: Factory) -> None:
         """A backlog is worked off in order."""
@@ -121,7 +121,7 @@ class TimersContract(StoreContract):
         for _ in range(3):
             async with self.near(store, 10.0, 100) as batch:
                 assert list(batch.timers) == []
-                assert abs(batch.now - await store.now()) < 5.0
+                assert abs(batch.now - await store.now()) < 60.0
                 assert await batch.commit([]) == 0
         job = make.recurring(make.now + 1.0)
         await self.add(store, job)
