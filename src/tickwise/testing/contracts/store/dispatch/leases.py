@@ -157,9 +157,9 @@ class LeasesContract(StoreContract):
 
     async def test_a_lease_that_still_runs_is_left_alone(self, store: Store, make: Factory) -> None:
         """However often somebody looks."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=10 * LEASE_SECONDS)
         claimed = await self.held(store, executor, make.job())
-        await self.shift(store, LEASE_SECONDS - 1.0)
+        await self.shift(store, 5 * LEASE_SECONDS)
         expired = await store.executors.expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed, list(expired.quarantined)) == ([], 0, [])
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
@@ -365,12 +365,12 @@ class LeasesContract(StoreContract):
 
     async def test_after_the_store_was_away_leases_get_one_period_of_grace(self, store: Store, make: Factory) -> None:
         """No executor could beat: a lease that ran out meanwhile is over one lease after the store is back."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=10 * LEASE_SECONDS)
         claimed = await self.held(store, executor, make.job())
-        await self.shift(store, LEASE_SECONDS + 50.0)
+        await self.shift(store, 15 * LEASE_SECONDS)
         await self.restart(store)
-        await self.shift(store, LEASE_SECONDS - 1.0)
+        await self.shift(store, 5 * LEASE_SECONDS)
         assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
-        await self.shift(store, 2.0)
+        await self.shift(store, 6 * LEASE_SECONDS)
         assert list((await store.executors.expire(CRASHES_MAX)).executors) == [executor]

@@ -256,7 +256,7 @@ class PlansContract(StoreContract):
 
     async def claimed_ahead(self, store: Store, executor: int) -> list[Claimed]:
         """Both of the planned runs, held for their due time."""
-        claims = list(await self.claim(store, executor, ahead_seconds=65.0))
+        claims = list(await self.claim(store, executor, ahead_seconds=125.0))
         assert len(claims) == 2
         return sorted(claims, key=lambda claimed: claimed.due)
 

@@ -279,16 +279,16 @@ class RunRequestsContract(StoreContract):
         """It is claimable at its new time and keeps its nominal one; twice is once."""
         _, run = await self.made(store, make, 1.0)
         for _ in range(2):
-            assert await store.runs.move(RunPostpone("default", run, make.now + 20.000001)) is RunState.QUEUED
+            assert await store.runs.move(RunPostpone("default", run, make.now + 90.000001)) is RunState.QUEUED
             row = await self.run_row(store, run)
-            assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 20.000001)
+            assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 90.000001)
             assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
         executor = await self.register(store, lease_seconds=HOUR)
-        await self.shift(store, 15.0)
+        await self.shift(store, 30.0)
         assert list(await self.claim(store, executor)) == []
-        await self.shift(store, 6.0)
+        await self.shift(store, 61.0)
         [claimed] = await self.claim_freed(store, executor)
-        assert microseconds(claimed.due) == microseconds(make.now + 20.000001)
+        assert microseconds(claimed.due) == microseconds(make.now + 90.000001)
         assert microseconds(claimed.nominal) == microseconds(make.now + 1.0)
 
     async def postponed(self, store: Store, make: Factory) -> tuple[UUID, UUID]:
@@ -368,8 +368,8 @@ class RunRequestsContract(StoreContract):
         executor = await self.register(store, lease_seconds=9 * HOUR)
         until = make.now + 2 * HOUR
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
-        await self.shift(store, 2 * HOUR - 5.0)
-        [claimed] = await self.claim(store, executor, ahead_seconds=10.0)
+        await self.shift(store, 2 * HOUR - 60.0)
+        [claimed] = await self.claim(store, executor, ahead_seconds=60.0)
         assert microseconds(claimed.ready) == microseconds(until)
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]

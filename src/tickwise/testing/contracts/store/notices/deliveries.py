@@ -87,9 +87,9 @@ class DueNoticesContract(StoreContract):
         assert (taken.notice_id, taken.tries, has_channels) == (made.notice_id, 1, True)
         assert taken.tried_at is not None
         assert ([], True) == await other.notices.due("two", 9)
-        await self.shift(store, SEND_LEASE_SECONDS - 1.0)
+        await self.shift(store, SEND_LEASE_SECONDS / 2)
         assert ([], True) == await other.notices.due("two", 9)
-        await self.shift(store, 2.0)
+        await self.shift(store, SEND_LEASE_SECONDS)
         [again], _ = await other.notices.due("two", 9)
         assert again == replace(taken, tries=2)
 
