@@ -382,7 +382,7 @@ class FoldsContract(NoticesContract):
         """Each page of it puts its notice off, until the longest time has passed."""
         rule = await self.rule(store, make)
         made = await store.now()
-        for seconds in (5.0, 8.0, 20.0, STORM_SECONDS + 40.0):
+        for seconds in (15.0, 18.0, 25.0, STORM_SECONDS + 40.0):
             await store.alerts.fold(
                 self.fold(self.notice(rule, make, notice_id=make.identifier(), gathers=True, due=made + seconds))
             )

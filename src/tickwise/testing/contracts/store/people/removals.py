@@ -240,9 +240,9 @@ class RemovalsContract(StoreContract):
         assert await store.removals.take(HOLD_SECONDS) == TEAM
         assert await other.removals.take(HOLD_SECONDS) == "team-b"
         assert await other.removals.take(HOLD_SECONDS) is None
-        await store.removals.put_back(TEAM, 5.0)
+        await store.removals.put_back(TEAM, 20.0)
         assert await other.removals.take(HOLD_SECONDS) is None
-        await self.shift(store, 5.0)
+        await self.shift(store, 20.0)
         assert await other.removals.take(HOLD_SECONDS) == TEAM
         await self.shift(store, HOLD_SECONDS)
         assert {await store.removals.take(HOLD_SECONDS) for _ in range(2)} == {TEAM, "team-b"}
