@@ -593,3 +593,50 @@ async def test_a_keeper_that_waits_tells_the_owner_how_far_it_has_read(keeper: G
     assert keeper.server.standby(SHARD + 1) is None
     await end_tasks([running])
     await eventually(lambda: keeper.server.standby(SHARD) is None, what="nobody waits")
+
+
+@pytest.mark.parametrize("is_heard", [True, False], ids=["a keeper that is well", "a keeper that hears nothing"])
+async def test_nothing_is_left_of_a_connection_that_was_closed(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch, is_heard: bool
+) -> None:
+    """TLS says farewell in several turns of the event loop, and a command's loop ends right after its store."""
+    monkeypatch.setattr(link_module, "CLOSE_SECONDS", 60.0 if is_heard else 0.1)
+    client = await keeper.client()
+    link = client._link
+    assert link is not None
+    [theirs] = keeper.server._connections
+    theirs.read_on(wanted=is_heard)
+    await client.close()
+    assert (True, None) == (link.has_ended, link.transport)
+    theirs.read_on(wanted=True)
+
+
+async def test_a_connection_that_comes_about_when_nobody_wants_it_is_ended(
+    keeper: GatedServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made in the very moment in which the shard is found to be elsewhere."""
+    made: list[link_module.KeeperLink] = []
+    connect = link_module.KeeperLink.connect
+
+    async def slow(*given: Any, **named: Any) -> link_module.KeeperLink:
+        looked.clear()
+        await looked.wait()
+        made.append(await connect(*given, **named))
+        return made[-1]
+
+    looked, here = asyncio.Event(), keeper.endpoint
+
+    async def find() -> str:
+        if not looks:
+            looks.append(here)
+            return here
+        looked.set()
+        await eventually(lambda: made and not made[0]._waiting)
+        return "elsewhere"
+
+    looks: list[str] = []
+    monkeypatch.setattr(link_module.KeeperLink, "connect", slow)
+    client = RemoteStore(find, key=lambda: KEY, shard=SHARD, clock=CLOCK, patience_seconds=0.0)
+    with pytest.raises(StoreUnavailable, match="not at .* any more"):
+        await client.open()
+    await eventually(lambda: made[0].has_ended)
