@@ -30,6 +30,9 @@ LOOK_SECONDS: Final = 0.5
 PATIENT: Final = {"broker.session.timeout.ms": "18000", "group.consumer.session.timeout.ms": "45000"}
 """Nobody kills this one, and on a busy machine everybody stands still for seconds: no reason to give anybody up."""
 
+PATIENT_NODE: Final = {"TIMEOUT": "20s"}
+"""Nor is a slow disk a reason to leave in doubt whether something was written."""
+
 
 async def keep(name: str, run: str) -> None:
     """Until the run ends, or somebody says TERM."""
@@ -51,7 +54,7 @@ async def keep(name: str, run: str) -> None:
         case "elasticmq":
             server = ElasticMq()
         case "cassandra":
-            server = Cassandra()
+            server = Cassandra(settings=PATIENT_NODE)
         case _:
             server = Redis()
     if isinstance(server, Kafka | Cassandra):

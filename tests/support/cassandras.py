@@ -31,13 +31,13 @@ async def keyspace(server_url: str, shards: int = 1) -> AsyncIterator[str]:
     await upgrade(address, CLOCK, shards=shards)
     yield url
     if os.environ.get(GIVEN["cassandra"]):
-        async with linked(address, answer_seconds=20.0) as link:
+        async with linked(address) as link:
             await link.run(f"DROP KEYSPACE {address.keyspace}")
 
 
 @contextlib.asynccontextmanager
-async def linked(address: CassandraAddress | str, *, answer_seconds: float = 2.0) -> AsyncIterator[CassandraLink]:
-    """An open link."""
+async def linked(address: CassandraAddress | str, *, answer_seconds: float = 20.0) -> AsyncIterator[CassandraLink]:
+    """An open link, which is more patient than the product's: a node of tests may have no processor for a while."""
     where = read_address(address) if isinstance(address, str) else address
     link = await opened_link(where, CLOCK, answer_seconds=answer_seconds)
     try:

@@ -43,9 +43,11 @@ async def sso_pages(
     )  # fmt: skip
     provider = OidcProvider(server.url, client, IssuerRequests(OutgoingWay(timeout_seconds=timeout_seconds)), clock)
     given = ProviderRules(public_url=LOCAL, roles=read_role_mapping(roles), **(rules or {}))
-    async with pages(clock=clock, sso=SsoConfig(provider, given), **options) as rig:
-        yield rig
-    await provider.close()
+    try:
+        async with pages(clock=clock, sso=SsoConfig(provider, given), **options) as rig:
+            yield rig
+    finally:
+        await provider.close()
 
 
 class Person:
