@@ -50,7 +50,8 @@ hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, da
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
 hypothesis.settings.load_profile("gate")
 
-TEST_SECONDS = 120.0
+TEST_SECONDS = 240.0
+"""Several times the patience of one step of a test, so that a step says first what it waited for."""
 REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
 
 _configure_logs = structlog.configure
@@ -70,13 +71,13 @@ _kept_pythons: list[task_places.TaskPython] = []
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test that hangs fails after two minutes, fixtures included, and the others go on.
+    """A test that hangs fails after four minutes, fixtures included, and the others go on.
 
     `@pytest.mark.takes_up_to(seconds)` allows one more. Where this cannot help (the loop itself is stuck in C code),
     pytest's faulthandler ends the process later and shows every thread.
     """
     marker = item.get_closest_marker("takes_up_to")
-    seconds = float(marker.args[0]) if marker else TEST_SECONDS
+    seconds = max(TEST_SECONDS, float(marker.args[0]) if marker else 0.0)
 
     def hangs(_number: int, _frame: FrameType | None) -> None:
         message = f"the test did not end within {seconds:g} s"
