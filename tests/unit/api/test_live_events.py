@@ -68,7 +68,7 @@ class Client:
 
     async def until(self, count: int, name: str = "run") -> list[dict[str, Any]]:
         """So many events of a name."""
-        await eventually(lambda: len(self.events(name)) >= count, within_seconds=20, what=f"{count} {name}")
+        await eventually(lambda: len(self.events(name)) >= count, what=f"{count} {name}")
         return self.events(name)
 
 
@@ -104,7 +104,7 @@ async def opened(
     finally:
         gone.set()
         client.reads.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
 
 
 async def made(here: World, **fields: Any) -> NewJob:

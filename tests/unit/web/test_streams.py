@@ -88,7 +88,7 @@ async def following(rig: Rig, browser: Browser, path: str = "/live", **headers: 
         yield stream
     finally:
         gone.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
 
 
 async def made(rig: Rig, **fields: Any) -> NewJob:
