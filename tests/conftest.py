@@ -37,6 +37,14 @@ from tests.support.alarm import more_time
 from tests.support.order import begun_elsewhere, longest_first
 from tickwise.adapters.runner.process import task_places
 from tickwise.adapters.runner.process.task_users import TaskUser
+from tickwise.adapters.store.postgres.connection.link import (
+    BEAT,
+    HOT,
+    HOT_SETTINGS,
+    PAGE_SETTINGS,
+    POOL_SETTINGS,
+    TERMS,
+)
 from tickwise.domain.errors import Misconfigured
 
 pytest_plugins = ["tests.support.failures", "tests.support.skips"]
@@ -50,7 +58,8 @@ hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, da
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
 hypothesis.settings.load_profile("gate")
 
-TEST_SECONDS = 120.0
+TEST_SECONDS = 240.0
+"""Several times the patience of one step of a test, so that a step says first what it waited for."""
 REMINDER_SECONDS = 5.0  # a cancellation may be swallowed once
 
 _configure_logs = structlog.configure
@@ -70,13 +79,13 @@ _kept_pythons: list[task_places.TaskPython] = []
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test that hangs fails after two minutes, fixtures included, and the others go on.
+    """A test that hangs fails after four minutes, fixtures included, and the others go on.
 
     `@pytest.mark.takes_up_to(seconds)` allows one more. Where this cannot help (the loop itself is stuck in C code),
     pytest's faulthandler ends the process later and shows every thread.
     """
     marker = item.get_closest_marker("takes_up_to")
-    seconds = float(marker.args[0]) if marker else TEST_SECONDS
+    seconds = max(TEST_SECONDS, float(marker.args[0]) if marker else 0.0)
 
     def hangs(_number: int, _frame: FrameType | None) -> None:
         message = f"the test did not end within {seconds:g} s"
@@ -211,6 +220,25 @@ async def database_url(postgres_url: str) -> AsyncIterator[str]:
     """A fresh, empty database for the tests of one module, owned by the role of the address."""
     async with databases.database(postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def patient_locks() -> Iterator[None]:
+    """Stores wait a minute for a lock. For tests that hold one until somebody waits for it: on a machine that stands
+    still meanwhile, who waits would be refused before the test goes on."""
+    with pytest.MonkeyPatch.context() as patched:
+        for settings in (HOT_SETTINGS, POOL_SETTINGS, PAGE_SETTINGS):
+            patched.setitem(settings, "lock_timeout", "60s")
+        patched.setitem(PAGE_SETTINGS, "statement_timeout", "90s")
+        yield
+
+
+@pytest.fixture(scope="module")
+def patient_beats() -> Iterator[None]:
+    """Heartbeats have the time of other statements: a server that stands still for some seconds fails none."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(TERMS, BEAT, HOT)
+        yield
 
 
 @pytest_asyncio.fixture

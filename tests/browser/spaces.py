@@ -35,5 +35,5 @@ def space(here: World, name: str) -> Iterator[Space]:
     roles = [{"role": "developer", "namespace": name}]
     here.client.request("POST", "/users", body={"name": f"{name} person", "password": PASSWORD, "roles": roles})
     client = Client(here.up.url, here.up.key, namespace=name)
-    yield Space(name, client, f"{name} person")
-    client.close()
+    with client:
+        yield Space(name, client, f"{name} person")

@@ -73,7 +73,7 @@ def test_a_job_is_made_while_the_next_times_are_shown(opened: Open, place: Space
     expect(page.get_by_text("The job is stored.")).to_be_visible()
     page.locator("summary", has_text="Run now").click()
     page.get_by_role("button", name="Run now").click()
-    expect(page.locator(".facts")).to_contain_text("Success", timeout=30_000)
+    expect(page.locator(".facts")).to_contain_text("Success")
     expect(page.locator(".log")).to_contain_text("made by hand")
 
 
@@ -144,7 +144,7 @@ def test_a_session_that_ends_in_the_form_of_a_job_loses_nothing(opened: Open, pl
     other.get_by_role("button", name="Sign out").click()
     expect(other).to_have_url(re.compile("/login"))
     page.get_by_role("textbox", name="Cron line").fill("0 6 * * *")
-    expect(page.locator("#connection")).to_contain_text("Your session has ended", timeout=15_000)
+    expect(page.locator("#connection")).to_contain_text("Your session has ended")
     page.get_by_role("button", name="Review changes").click()
     page.get_by_role("button", name="Sign in here, with what I typed").click()
     _sign_in(page, place.developer)

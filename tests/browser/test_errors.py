@@ -36,9 +36,9 @@ def test_from_a_cause_to_the_runs_that_it_cost(here: World, opened: Open) -> Non
     expect(page).to_have_url(re.compile("text=order"))
     row = page.locator("tbody tr", has_text="ValueError")
     # Failures are counted behind the end of their run, and a page without a stream is renewed each 10 s.
-    expect(row).to_contain_text("order <n> of <script>alert(<n>)</script> not in <path>", timeout=20_000)
+    expect(row).to_contain_text("order <n> of <script>alert(<n>)</script> not in <path>")
     row.get_by_role("link", name="ValueError: order").click()
-    expect(page.locator(".facts")).to_contain_text("2 failures", timeout=20_000)
+    expect(page.locator(".facts")).to_contain_text("2 failures")
     expect(page.locator(".sample")).to_contain_text("order 17 of <script>alert(1)</script>")
 
     page.locator("summary", has_text="Ignore for a while").click()
@@ -55,13 +55,13 @@ def test_from_a_cause_to_the_runs_that_it_cost(here: World, opened: Open) -> Non
     page.get_by_role("button", name="Resolve").click()
     expect(page.locator(".alert.good")).to_contain_text("Note: the file is there again")
     assert _fails(here, job_id)["status"] == "FAILED"
-    expect(page.get_by_text("it has failed since")).to_be_visible(timeout=20_000)
-    expect(page.locator(".facts")).to_contain_text("3 failures", timeout=20_000)
+    expect(page.get_by_text("it has failed since")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text("3 failures")
 
     page.reload()
     page.locator("summary", has_text="Run dead letters again").click()
     page.get_by_role("button", name="Run again").click()
-    expect(page.get_by_text("3 dead letters were run again")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("3 dead letters were run again")).to_be_visible()
     page.locator("section", has_text="The newest one").get_by_role("link").first.click()
     expect(page).to_have_url(re.compile("/runs/"))
     page.get_by_role("link", name="All failures of this cause").click()

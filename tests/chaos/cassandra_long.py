@@ -25,7 +25,7 @@ import pytest_asyncio
 from tests.chaos.shim import ShiftedClock
 from tests.services.cassandra import Cassandra, cluster
 from tests.support.cassandra_load import under_load
-from tests.support.cassandras import CLOCK, keyspace, linked, next_shard
+from tests.support.cassandras import CLOCK, USUAL_SECONDS, keyspace, linked, next_shard
 from tests.support.local_up import ROOT
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
@@ -87,7 +87,10 @@ async def test_a_cluster_of_three_is_well(url: str) -> None:
 async def test_the_loss_of_a_node_stops_nobody(url: str, nodes: list[Cassandra], number: int) -> None:
     """Killed in the middle of appends: they go on without it, and all entries are there once, also when it is back."""
     await until_whole(url)
-    async with linked(url) as link, under_load(CassandraLog(link, next_shard(), lease_seconds=60.0)) as load:
+    async with (
+        linked(url, answer_seconds=USUAL_SECONDS) as link,
+        under_load(CassandraLog(link, next_shard(), lease_seconds=60.0)) as load,
+    ):
         nodes[number].kill()
         await load.goes_on(100)
         await nodes[number].start()
@@ -123,7 +126,7 @@ async def test_a_dead_owner_is_replaced_when_its_lease_ends(url: str) -> None:
     )  # fmt: skip
     assert process.stdout is not None
     told = [await process.stdout.readline() for _ in range(200)]
-    async with linked(url) as link:
+    async with linked(url, answer_seconds=USUAL_SECONDS) as link:
         log = CassandraLog(link, shard, lease_seconds=LEASE_SECONDS)
         waiting = asyncio.ensure_future(own(log, "next"))
         told += [await process.stdout.readline() for _ in range(200)]
@@ -152,7 +155,7 @@ async def test_one_wrong_clock_of_three_changes_no_time(
 ) -> None:
     """Nothing is early or late by it, and appends keep their order."""
     await until_whole(url)
-    async with linked(url) as link:
+    async with linked(url, answer_seconds=USUAL_SECONDS) as link:
         log = CassandraLog(link, next_shard())
         await own(log, "owner")
         before = log.time.now() - CLOCK.monotonic()
@@ -171,7 +174,7 @@ async def test_one_wrong_clock_of_three_changes_no_time(
 
 async def test_many_kills_of_one_node_lose_nothing() -> None:
     """A cluster of one: what it acknowledged was on the disk."""
-    async with Cassandra() as node, keyspace(node.url) as url, linked(url) as link:
+    async with Cassandra() as node, keyspace(node.url) as url, linked(url, answer_seconds=USUAL_SECONDS) as link:
         async with under_load(CassandraLog(link, next_shard(), lease_seconds=60.0)) as load:
             for _ in range(8):
                 node.kill()

@@ -135,8 +135,11 @@ class Server(Backing):
 
     async def kill_backend(self) -> None:
         """One session dies of SIGKILL: the server ends all others and recovers by itself."""
-        pids = await self._backends()
-        os.kill(pids[len(pids) // 2], signal.SIGKILL)
+        while True:
+            pids = await self._backends()
+            with contextlib.suppress(ProcessLookupError):  # that session has ended meanwhile
+                os.kill(pids[len(pids) // 2], signal.SIGKILL)
+                return
 
     async def terminate_all(self) -> int:
         """Every session of the product is cut, as a failover of a pooler does. How many."""

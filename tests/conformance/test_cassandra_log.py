@@ -14,18 +14,24 @@ from tickwise.adapters.store.cassandra.log import PAGE_BYTES, CassandraLog
 from tickwise.testing.contracts.effect_log import EffectLogContract, OpenLog, SharedLogContract
 
 pytestmark = pytest.mark.thorough
-LEASE_SECONDS = 0.5
+LEASE_SECONDS = 60.0
+SHORT_SECONDS = 1.0
+"""The lease where another process waits for its end."""
+PATIENCE_SECONDS = 60.0
+"""An answer that takes long here is late, and Cassandra is not away."""
 
 
 @pytest_asyncio.fixture(scope="module")
 async def link(cassandra_url: str) -> AsyncIterator[CassandraLink]:
     """One session for the tests of this module."""
-    async with linked(cassandra_url) as opened:
+    async with linked(cassandra_url, answer_seconds=PATIENCE_SECONDS) as opened:
         yield opened
 
 
 class Backend:
     """Objects of one shard for each test, each as another process would have it."""
+
+    lease_seconds = LEASE_SECONDS
 
     @pytest.fixture
     def open_log(self, link: CassandraLink) -> OpenLog:
@@ -33,7 +39,7 @@ class Backend:
         shard = next_shard()
 
         async def opened() -> CassandraLog:
-            return CassandraLog(link, shard, lease_seconds=LEASE_SECONDS)
+            return CassandraLog(link, shard, lease_seconds=self.lease_seconds)
 
         return opened
 
@@ -65,4 +71,4 @@ class TestEffectLog(Backend, EffectLogContract):
 
 
 class TestSharedLog(Backend, SharedLogContract):
-    pass
+    lease_seconds = SHORT_SECONDS

@@ -212,7 +212,7 @@ async def test_a_server_that_is_away_slow_or_endless_holds_nobody_up(tmp_path: P
             (f"http://127.0.0.1:{free_port()}", "no answer"),
             ("http://nowhere.invalid", "no answer"),
         ):
-            settings = VaultSettings(url, PATHS, token_file=tmp_path / "token", seconds=5.0 if url == first else 0.3)
+            settings = VaultSettings(url, PATHS, token_file=tmp_path / "token", seconds=0.3 if url == second else 60.0)
             async with closing(VaultSecrets(settings, ShiftedClock())) as provider:
                 fault = await value(provider, ALPHA)
                 assert isinstance(fault, SecretFault)

@@ -16,6 +16,7 @@ import pytest_asyncio
 from tests.conformance import test_sharded_keepers as keepers
 from tests.conformance.test_cassandra_store import ALWAYS, WHOLE
 from tests.support.cassandras import linked, next_shard
+from tests.support.patient_router import PATIENT_SECONDS
 from tickwise.adapters.store.cassandra.link import CassandraLink
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.keeper.log import EffectLog
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.thorough
 @pytest_asyncio.fixture(scope="module")
 async def link(cassandra_url: str) -> AsyncIterator[CassandraLink]:
     """One session for the tests of this module."""
-    async with linked(cassandra_url) as opened:
+    async with linked(cassandra_url, answer_seconds=PATIENT_SECONDS) as opened:
         yield opened
 
 
@@ -41,7 +42,7 @@ class Backend(keepers.Backend):
         self.session = link
 
     def log(self, number: int, folder: Path) -> EffectLog:  # a shard of the log has any number
-        return CassandraLog(self.session, next_shard())
+        return CassandraLog(self.session, next_shard(), lease_seconds=PATIENT_SECONDS)
 
 
 globals().update(keepers.over_shards(Backend, None if os.environ.get(WHOLE) else ALWAYS))

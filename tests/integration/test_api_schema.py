@@ -101,11 +101,11 @@ def served() -> Iterator[Served]:
     """A running API."""
     thread = Server()
     thread.start()
-    assert thread.ready.wait(20)
+    assert thread.ready.wait(90)
     yield thread.served
     assert thread.server is not None
     thread.server.should_exit = True
-    thread.join(20)
+    thread.join(90)
     thread.socket.close()
 
 
@@ -195,7 +195,7 @@ def test_every_answer_is_as_described(operation: str, described: schemathesis.Ba
     def answered(case: Any) -> None:
         # In a namespace that is not there everything is 404.
         case.headers.pop("Tickwise-Namespace", None)
-        answer = case.call(base_url=served.url, headers=HEADERS)
+        answer = case.call(base_url=served.url, headers=HEADERS, **patience)
         is_stream = "text/event-stream" in str(answer.headers.get("content-type"))
         # Its schema is that of the text; schemathesis compares each event of it.
         apart = [response_schema_conformance] if is_stream else []
@@ -205,5 +205,7 @@ def test_every_answer_is_as_described(operation: str, described: schemathesis.Ba
 
     found = described.find_operation_by_label(operation)
     assert found is not None
+    # A stream is read for as long as a request may take, which is 10 s unless more is said.
+    patience = {} if "text/event-stream" in str(found.definition.raw) else {"timeout": 60.0}
     how = HypothesisTestConfig(project=described.config, modes=list(HypothesisTestMode), explicit_settings=DRAWN)
     create_test(operation=found, test_func=answered, config=how)()

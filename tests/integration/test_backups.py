@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -206,26 +208,41 @@ def test_a_dump_that_cannot_be_loaded_leaves_the_folder_empty(taken: tuple[Path,
     assert (6, True, []) == (ran.code, "pg_restore said" in ran.err, os.listdir(data_dir))
 
 
-async def killed(words: list[str | Path], sign: Path) -> None:
-    """Kill a command as soon as something matches `sign` (a name with *)."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tickwise", *map(str, words)], env=environment(), stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        await eventually(lambda: process.poll() is not None or [*sign.parent.glob(sign.name)])
-        assert process.poll() is None, "it ended before it was killed"
-    finally:
-        kill_group(process)
-        process.wait()
+async def killed(words: list[str | Path], sign: Path, is_done: Callable[[], bool], undo: Callable[[], object]) -> None:
+    """Kill a command as soon as something matches `sign` (a name with *). It may be done by then, where this process
+    stood still meanwhile: then that is undone, and it begins once more."""
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tickwise", *map(str, words)], env=environment(), stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            await eventually(partial(_has_come, process, sign))
+        finally:
+            kill_group(process)
+            process.wait()
+        if not is_done():
+            assert -signal.SIGKILL == process.returncode, "it failed before it was killed"
+            return
+        undo()
+
+
+def _has_come(process: subprocess.Popen[bytes], sign: Path) -> bool:
+    return process.poll() is not None or any(sign.parent.glob(sign.name))
 
 
 async def test_a_backup_that_is_killed_leaves_nothing_that_restores(up: Local, place: Path) -> None:
     """What is left has another name, and is refused all the same. The next backup is whole."""
-    blob = place / "up" / "blobs" / "logs" / "large"
-    blob.write_bytes(os.urandom(100_000_000))
-    file = place / "killed.backup"
-    await killed(["backup", file, "--data-dir", up.data_dir], file.with_name("killed.backup.*.partial"))
+    blob, file = place / "up" / "blobs" / "logs" / "large", place / "killed.backup"
+
+    def begin() -> None:
+        file.unlink(missing_ok=True)
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(os.urandom(100_000_000))
+
+    begin()
+    words: list[str | Path] = ["backup", file, "--data-dir", up.data_dir]
+    await killed(words, file.with_name("killed.backup.*.partial"), file.exists, begin)
     blob.unlink()
     assert not file.exists()
     [partial] = place.glob("killed.backup.*.partial")
@@ -238,7 +255,10 @@ async def test_a_backup_that_is_killed_leaves_nothing_that_restores(up: Local, p
 async def test_a_restore_that_is_killed_is_no_installation(taken: tuple[Path, list[str], str], place: Path) -> None:
     """Neither `up` nor another restore begins on it; both say what to do."""
     data_dir = place / "half"
-    await killed(["restore", taken[0], "--data-dir", data_dir], data_dir / "postgres" / "data")
+    await killed(
+        ["restore", taken[0], "--data-dir", data_dir], data_dir / "postgres" / "data",
+        lambda: not (data_dir / RESTORING).exists(), lambda: shutil.rmtree(data_dir),
+    )  # fmt: skip
     assert (data_dir / RESTORING).exists()
     for words in (("up", "--port", "0"), ("restore", taken[0])):
         ran = tickwise(*words, "--data-dir", data_dir)

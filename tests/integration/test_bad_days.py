@@ -34,7 +34,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
 def client(local: Local) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {local.key}", "Content-Type": "application/json"}
     with httpx2.Client(
-        base_url=f"{local.url}/api/v1", headers=headers, timeout=20, verify=False, trust_env=False
+        base_url=f"{local.url}/api/v1", headers=headers, timeout=60, verify=False, trust_env=False
     ) as made:
         yield made
 

@@ -118,9 +118,10 @@ async def test_jobs_are_accepted_while_a_keeper_is_away(stage: Stage, harm: Call
         await stage.accepted(namespace, key=f"of {namespace}")
 
 
-async def test_a_store_that_hangs_is_waited_for_once(stage: Stage) -> None:
+async def test_a_store_that_hangs_is_waited_for_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The keeper lives, and its log does not answer: what is written there waits, and so does what rests on it. One
     caller in a while tries; a request waits for no longer than one such try."""
+    monkeypatch.setattr(circuit_breaker, "AWAY_SECONDS", 60.0)  # no request of this test comes after that while
     stage.keeper.log.gate.clear()
     waiting = asyncio.create_task(_written(stage))
     await eventually(lambda: stage.keeper.log.waiting)

@@ -20,7 +20,7 @@ import pytest_asyncio
 from tests.chaos.proxy import Proxy
 from tests.support.blocks import BLOCK_RUNS, Death, Died, end_runs, judge_next_owner, lived, names_of, store_over
 from tests.support.cassandra_owner import REFUSED
-from tests.support.cassandras import linked, next_shard
+from tests.support.cassandras import PATIENT_SECONDS, linked, next_shard
 from tests.support.local_up import ROOT
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra import ownership
@@ -35,6 +35,9 @@ from tickwise.testing.factories import Factory
 
 pytestmark = pytest.mark.thorough
 LEASE_SECONDS = 0.5
+"""Of owners that are waited for, and renew nothing."""
+LONG_LEASE_SECONDS = 60.0
+"""Of those that renew it: a renewal that takes longer than the lease is refused."""
 UNCOUNTED = {"part_write", "part_delete", "shard_read", "shard_look"}
 """Statements of a checkpoint that are many, and those that change nothing: no process of these tests dies at them."""
 Ask = Callable[..., Any]
@@ -99,7 +102,7 @@ class DyingLink:
 @pytest_asyncio.fixture(scope="module")
 async def link(cassandra_url: str) -> AsyncIterator[CassandraLink]:
     """One session for the tests of this module."""
-    async with linked(cassandra_url) as opened:
+    async with linked(cassandra_url, answer_seconds=PATIENT_SECONDS) as opened:
         yield opened
 
 
@@ -151,7 +154,7 @@ async def test_the_other_updates_of_an_owner_survive_a_lost_answer(
 ) -> None:
     """They may be carried out twice; that leaves what once leaves."""
     meddled = Meddled(link, f"shard_{call}", meddle, times=1)
-    log = meddled_log(meddled, next_shard(), lease_seconds=LEASE_SECONDS)
+    log = meddled_log(meddled, next_shard(), lease_seconds=LONG_LEASE_SECONDS)
     await own(log)
     await log.append(b"one")
     await log.renew()
@@ -198,7 +201,7 @@ async def test_an_owner_in_doubt_whose_shard_was_taken_gives_it_up(
     monkeypatch.setattr(ownership, "PATIENCE_SECONDS", 0.2)
     clock, shard, lost = VirtualClock(), next_shard(), list[str]()
     meddled = Meddled(link, "shard_append", unsent, times=0)
-    store = KeeperStore(meddled_log(meddled, shard), clock, lost=lost.append)
+    store = KeeperStore(meddled_log(meddled, shard, lease_seconds=LONG_LEASE_SECONDS), clock, lost=lost.append)
     await store.open()
     meddled.left = 1_000
     with pytest.raises(InDoubt):
@@ -210,7 +213,7 @@ async def test_an_owner_in_doubt_whose_shard_was_taken_gives_it_up(
             await clock.advance(1.0)
             return bool(lost)
 
-        await eventually(is_told, what="the owner gives the shard up", within_seconds=10.0)
+        await eventually(is_told, what="the owner gives the shard up")
     await store.close()
 
 
@@ -424,13 +427,13 @@ async def test_a_frozen_owner_is_refused_when_it_goes_on(cassandra_url: str, lin
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        told = [await asyncio.wait_for(process.stdout.readline(), 30.0) for _ in range(20)]
+        told = [await asyncio.wait_for(process.stdout.readline(), 90.0) for _ in range(20)]
         os.kill(process.pid, signal.SIGSTOP)
         log = CassandraLog(link, shard, lease_seconds=30.0)
         tenure = await own(log, "next")
         mine = await log.append(b"after the freeze")
         os.kill(process.pid, signal.SIGCONT)
-        rest, _ = await asyncio.wait_for(process.communicate(), 30.0)
+        rest, _ = await asyncio.wait_for(process.communicate(), 90.0)
     finally:
         if process.returncode is None:
             process.kill()
@@ -461,7 +464,7 @@ async def test_an_owner_whose_process_has_ended_is_replaced_before_its_lease_end
         await looked
     server.close()
     await server.wait_closed()
-    tenure = await asyncio.wait_for(waiting, 30.0)
+    tenure = await asyncio.wait_for(waiting, 90.0)  # its lease is more than three times as long
     assert 1 == tenure.last
     with pytest.raises(OwnershipLost):
         await dead.append(b"two")
@@ -485,19 +488,21 @@ async def test_an_acquisition_that_is_given_up_leaves_no_owner(link: CassandraLi
     assert "given up" == (await log.owner()).owner
     await log.release()
     assert "" == (await log.owner()).owner
-    await asyncio.wait_for(CassandraLog(link, shard).acquire("next", ""), 30.0)
+    await asyncio.wait_for(CassandraLog(link, shard).acquire("next", ""), 90.0)
 
 
-async def test_a_link_that_swallows_answers_loses_nothing(cassandra_server_url: str, cassandra_url: str) -> None:
+async def test_a_link_that_swallows_answers_loses_nothing(
+    cassandra_server_url: str, cassandra_url: str, link: CassandraLink
+) -> None:
     """Real time-outs of real updates: the requests arrive, and the answers go nowhere for a while."""
     proxy = Proxy(cassandra_server_url)
     through = await proxy.start()
     keyspace = cassandra_url.rpartition("/")[2]
     address = f"cassandra://{through.rpartition('@')[2]}/{keyspace}"
     try:
-        async with linked(address, answer_seconds=0.4) as link:
-            log = CassandraLog(link, next_shard(), lease_seconds=LEASE_SECONDS)
-            await own(log)
+        async with linked(address, answer_seconds=0.4) as swallowing:
+            log = CassandraLog(swallowing, next_shard(), lease_seconds=LEASE_SECONDS)
+            await _owned_at_last(log)
             await log.append(b"0")
             for number in range(1, 4):
                 proxy.swallow(up=False)
@@ -505,10 +510,23 @@ async def test_a_link_that_swallows_answers_loses_nothing(cassandra_server_url: 
                 before = proxy.swallowed
                 await eventually(lambda before=before: proxy.swallowed > before)  # type: ignore[misc]  # bound early
                 proxy.heal()
-                assert number + 1 == await asyncio.wait_for(appending, 30.0)
-            assert [b"%d" % number for number in range(4)] == bodies(await read_all(log))
+                assert number + 1 == await asyncio.wait_for(appending, 60.0)
+            # By the link of the others, which waits longer for its answers.
+            assert [b"%d" % number for number in range(4)] == bodies(await read_all(CassandraLog(link, log.shard)))
     finally:
         await proxy.stop()
+
+
+async def _owned_at_last(log: CassandraLog) -> None:
+    """Own a log by a link that waits for no slow answer: not each call of an acquisition is repeated."""
+
+    async def is_owned() -> bool:
+        with contextlib.suppress(StoreUnavailable):
+            await own(log)
+            return True
+        return False
+
+    await eventually(is_owned, what="the log is owned")
 
 
 @pytest.mark.takes_up_to(360)
@@ -687,10 +705,11 @@ async def test_what_was_not_sent_since_the_node_reads_slowly_is_sent_later(link:
 
 async def test_a_condition_that_was_never_sent_is_not_in_doubt(cassandra_url: str) -> None:
     """Connections that stay full for as long as an answer may take: nothing was applied, so nobody need find out."""
-    async with linked(cassandra_url, answer_seconds=0.3) as link:
+    async with linked(cassandra_url, answer_seconds=PATIENT_SECONDS) as link:
         shard = next_shard()
         await link.ask("shard_read", shard)  # it connects
         await link.prepared("shard_make")
+        link._answer_seconds = 0.3  # nothing is sent from here on, so no answer can be too late for it
         for pool in link._session.get_pools():
             pool._connection._socket_writable = False
         with pytest.raises(StoreUnavailable) as refused:  # `InDoubt` is none

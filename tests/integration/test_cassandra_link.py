@@ -20,7 +20,7 @@ def requests_in_memory() -> int:
 
 async def test_an_answered_request_leaves_no_circle(cassandra_url: str) -> None:
     """Else its rows, thousands a second, would wait for a search for circles, which holds up every answer."""
-    async with linked(cassandra_url) as link:
+    async with linked(cassandra_url, answer_seconds=5.0) as link:
         gc.collect()
         gc.disable()
         try:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.cassandra import Cassandra
-from tests.support.cassandras import keyspace, linked, next_shard
+from tests.support.cassandras import USUAL_SECONDS, keyspace, linked, next_shard
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
 from tickwise.adapters.store.cassandra.link import CassandraLink
@@ -41,19 +41,19 @@ async def test_a_link_finds_its_node_at_another_address(node: Cassandra) -> None
     """Without being opened anew: what was appended is there, and appends go on. While it looks, it can be closed."""
     async with keyspace(node.url) as url:
         name = read_address(url).keyspace
-        async with linked(f"cassandra://{NAME}:{node.port}/{name}") as link:
+        async with linked(f"cassandra://{NAME}:{node.port}/{name}", answer_seconds=USUAL_SECONDS) as link:
             log = CassandraLog(link, next_shard(), lease_seconds=600.0)
             await own(log, "owner")
             assert 1 == await log.append(b"at the first address")
             await node.stop()
             node.host = "127.0.0.2"
             await node.start()
-            await eventually(lambda: _answers(log), within_seconds=60, what="the link has found its node")
+            await eventually(lambda: _answers(log), within_seconds=120, what="the link has found its node")
             assert [f"127.0.0.2:{node.port}"] == [str(host.endpoint) for host in link.hosts()]
             assert 2 == await log.append(b"at the second one")
             assert [1, 2] == [entry.position async for entry in log.entries(0)]
             node.kill()
-            await eventually(lambda: _looks_again(link), within_seconds=60, what="it looks for its node")
+            await eventually(lambda: _looks_again(link), within_seconds=90, what="it looks for its node")
     with pytest.raises(Unavailable, match="closed"):
         await link.ask("shard_look", 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest_asyncio
 from tests.chaos.shim import ShiftedClock
 from tests.services.cassandra import Cassandra
 from tests.support.cassandra_load import under_load
-from tests.support.cassandras import CLOCK, keyspace, linked, next_shard
+from tests.support.cassandras import CLOCK, PATIENT_SECONDS, USUAL_SECONDS, keyspace, linked, next_shard
+from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.keeper.log import OwnershipLost
 from tickwise.domain.errors import StoreUnavailable
@@ -45,7 +47,10 @@ async def url(node: Cassandra) -> AsyncIterator[str]:
 
 async def test_a_node_that_is_killed_loses_nothing(url: str, node: Cassandra) -> None:
     """`kill -9` in the middle of appends, again and again: what was acknowledged is there, in its place, once."""
-    async with linked(url) as link, under_load(CassandraLog(link, next_shard(), lease_seconds=60.0)) as load:
+    async with (
+        linked(url, answer_seconds=USUAL_SECONDS) as link,
+        under_load(CassandraLog(link, next_shard(), lease_seconds=60.0)) as load,
+    ):
         for _ in range(KILLS):
             node.kill()
             await node.start()
@@ -55,9 +60,9 @@ async def test_a_node_that_is_killed_loses_nothing(url: str, node: Cassandra) ->
 async def test_a_node_that_is_frozen_past_the_lease_ends_reads_and_no_entry(url: str, node: Cassandra) -> None:
     """The owner learns that its lease could not be renewed; it goes on, or another owner has taken the shard."""
     shard = next_shard()
-    async with linked(url, answer_seconds=0.5) as link:
-        log, other = CassandraLog(link, shard, lease_seconds=1.0), CassandraLog(link, shard, lease_seconds=60.0)
-        await own(log, "owner")
+    async with linked(url, answer_seconds=0.5) as link, linked(url, answer_seconds=PATIENT_SECONDS) as patient:
+        log, other = CassandraLog(link, shard, lease_seconds=1.0), CassandraLog(patient, shard, lease_seconds=60.0)
+        await eventually(lambda: _is_owned(log), what="the log is owned")
         await log.append(b"before")
         node.freeze()
         renewing = asyncio.ensure_future(log.renew())
@@ -75,13 +80,21 @@ async def test_a_node_that_is_frozen_past_the_lease_ends_reads_and_no_entry(url:
         assert 2 == await other.append(b"after")
 
 
+async def _is_owned(log: CassandraLog) -> bool:
+    """Own it, by a link that waits for no slow answer: not each call of an acquisition is repeated."""
+    with contextlib.suppress(StoreUnavailable):
+        await own(log, "owner")
+        return True
+    return False
+
+
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_a_node_whose_clock_jumps_keeps_order_and_time(
     url: str, node: Cassandra, clock: ShiftedClock, hours: int
 ) -> None:
     """By an hour, either way: entries stay in order, an owner is replaced in time, and the time never goes back."""
     shard = next_shard()
-    async with linked(url) as link:
+    async with linked(url, answer_seconds=PATIENT_SECONDS) as link:
         log = CassandraLog(link, shard, lease_seconds=1.0)
         await own(log, "owner")
         told = log.time.now()

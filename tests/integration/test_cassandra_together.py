@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.services.cassandra import Cassandra, cluster_nodes
 from tests.support.cassandras import CLOCK
 from tests.support.waiting import eventually
 from tickwise.adapters.store.cassandra.address import read_address
+from tickwise.adapters.store.cassandra.looks import ClusterFinding
 from tickwise.adapters.store.cassandra.schema import VERSION, findings, upgrade
 from tickwise.domain.errors import StoreUnavailable
 
@@ -42,5 +44,11 @@ async def test_nodes_that_start_together_make_three_copies(late_seconds: float) 
             assert str(VERSION) == await eventually(made, within_seconds=400, what="the keyspace is made")
         finally:
             await asyncio.gather(*starts)
-        _, found = await findings(address, CLOCK)
+
+        async def looked_at() -> Sequence[ClusterFinding] | None:
+            with contextlib.suppress(StoreUnavailable):  # three that have just started may be slow to answer
+                return (await findings(address, CLOCK))[1]
+            return None
+
+        found = await eventually(looked_at, within_seconds=100, what="the cluster answers")
         assert [("ok", "3 of each row")] == [(each.level, each.detail) for each in found if each.name == "copies"], said

@@ -331,13 +331,13 @@ def test_a_run_is_repeated_with_another_payload(local: Local) -> None:
 
 def test_a_running_run_is_cancelled(local: Local) -> None:
     """And whoever follows it sees it end, with exit code 1."""
-    local.tickwise("run", "--shell", "echo begun; sleep 60", "--now", "--name", "long")
+    local.tickwise("run", "--shell", "echo begun; sleep 600", "--now", "--name", "long")
     (run,) = local.tickwise("runs", "list", "--job", "long", "--json").json
     follower = _follow(local, run["run_id"])
     assert follower.stdout is not None
     assert b"begun\n" == follower.stdout.readline()
     assert 0 == local.tickwise("runs", "cancel", run["run_id"]).code
-    assert 1 == follower.wait(30)
+    assert 1 == follower.wait(90)
     follower.stdout.close()
     assert "CANCELLED" == local.tickwise("runs", "show", run["run_id"], "--json").json["status"]
 
@@ -351,13 +351,13 @@ def _follow(local: Local, run_id: str) -> subprocess.Popen[bytes]:
 
 def test_ctrl_c_leaves_a_followed_log_cleanly(local: Local) -> None:
     """Exit code 130; the run goes on."""
-    local.tickwise("run", "--shell", "echo begun; sleep 60", "--now", "--name", "watched")
+    local.tickwise("run", "--shell", "echo begun; sleep 600", "--now", "--name", "watched")
     (run,) = local.tickwise("runs", "list", "--job", "watched", "--json").json
     follower = _follow(local, run["run_id"])
     assert follower.stdout is not None
     assert b"begun\n" == follower.stdout.readline()
     follower.send_signal(signal.SIGINT)
-    assert 130 == follower.wait(30)
+    assert 130 == follower.wait(90)
     follower.stdout.close()
     assert local.tickwise("runs", "show", run["run_id"], "--json").json["status"] not in {"FAILED", "CANCELLED"}
     local.tickwise("runs", "cancel", run["run_id"])

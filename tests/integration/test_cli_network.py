@@ -57,7 +57,7 @@ def test_a_followed_run_shows_what_was_blocked_and_how_to_allow_it(local: Local,
         textwrap.dedent(
             f"""
             import urllib.request
-            print(urllib.request.urlopen("http://{NAME}:{server}/", timeout=10).read().decode())
+            print(urllib.request.urlopen("http://{NAME}:{server}/", timeout=60).read().decode())
             """
         )
     )

@@ -23,7 +23,7 @@ def test_one_ctrl_c_ends_a_simulation(tmp_path: Path, jobs: int) -> None:
         try:
             assert process.stdout.readline(), "it says nothing"
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=100)
         except BaseException:
             process.kill()
             raise

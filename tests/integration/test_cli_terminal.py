@@ -241,7 +241,7 @@ class _Taking(socketserver.StreamRequestHandler):
 
 async def test_a_cancel_by_the_name_of_a_job_says_which_run_and_what_goes_on(local: Local) -> None:
     """Of runs that overlap, a name means the latest; the others are not forgotten."""
-    job = stored(local, "--shell", "sleep 60", "--on-demand", "--name", "sleeper", "--overlap", "allow")
+    job = stored(local, "--shell", "sleep 600", "--on-demand", "--name", "sleeper", "--overlap", "allow")
     runs = [local.tickwise("jobs", "run-now", "sleeper", "--json").json["run_id"] for _ in range(2)]
     listed = ("runs", "list", "--job", "sleeper", "--status", "RUNNING", "--json")
     await eventually(lambda: 2 == len(local.tickwise(*listed).json))
@@ -372,7 +372,9 @@ def test_a_time_about_a_job_is_read_in_its_zone(local: Local) -> None:
 def test_a_backfill_is_waited_for(local: Local) -> None:
     """The exit code tells how its runs ended."""
     stored(local, "--shell", "true", "--cron", "0 * * * *", "--name", "filled")
-    ran = local.tickwise("jobs", "backfill", "filled", "--from", "4h", "--to", "1s", "--yes", "--wait")
+    until = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)  # the newest of the four is due then
+    span = ("--from", (until - timedelta(hours=3, minutes=30)).isoformat(), "--to", until.isoformat())
+    ran = local.tickwise("jobs", "backfill", "filled", *span, "--yes", "--wait")
     assert (0, True) == (ran.code, "They have ended: 4 SUCCESS." in ran.out)
 
 
@@ -423,7 +425,7 @@ def _top(local: Local, key: bytes | signal.Signals) -> tuple[int, str, bool]:
         os.write(ours, key)
     else:
         process.send_signal(key)
-    code = process.wait(20)
+    code = process.wait(60)
     after = termios.tcgetattr(theirs)
     while select.select([ours], [], [], 0)[0]:
         written += os.read(ours, 65_536)

@@ -166,7 +166,7 @@ async def link_on(terminal: int) -> str:
 
 async def opens_once(link: str) -> None:
     """The first visit is signed in, the second is not."""
-    async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
         first, second = await client.get(link), await client.get(link)
     assert (303, "/") == (first.status_code, first.headers["location"])
     assert first.headers["set-cookie"].startswith("__Host-tickwise-")

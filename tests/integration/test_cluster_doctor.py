@@ -80,7 +80,7 @@ async def test_it_names_each_permission_that_lacks(site: Site) -> None:
 async def test_the_role_of_the_how_to_is_enough_and_no_more(site: Site) -> None:
     """A run from begin to end with it, and a cancelled one; it may not read Secrets, nor run commands in pods."""
     await site.apply()
-    await eventually(lambda: _is_ok(site), within_seconds=30, what="doctor finds nothing to say")
+    await eventually(lambda: _is_ok(site), within_seconds=90, what="doctor finds nothing to say")
     found = await site.finding()
     assert f"pods in {site.namespace}; images: localhost/*" in found.detail
     assert re.search(r"Kubernetes v1\.\d+", found.detail)
@@ -113,14 +113,14 @@ async def test_it_warns_of_full_quotas_and_of_open_networks(site: Site) -> None:
         found = await site.finding()
         return found.level == "warning" and "tickwise-no-network" in found.detail
 
-    await eventually(is_open, within_seconds=30, what="the missing policy is named")
+    await eventually(is_open, within_seconds=90, what="the missing policy is named")
     quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}}
     await node.ask("POST", f"/api/v1/namespaces/{name}/resourcequotas", quota)
 
     async def is_full() -> bool:
         return "pods of the quota small" in (await site.finding()).detail
 
-    await eventually(is_full, within_seconds=30, what="the full quota is named")
+    await eventually(is_full, within_seconds=90, what="the full quota is named")
 
 
 async def test_it_says_what_is_wrong_with_the_settings(site: Site, tmp_path: Path) -> None:

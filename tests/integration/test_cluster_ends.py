@@ -16,11 +16,13 @@ import pytest_asyncio
 from tests.services.kubelet import Kubelet, now
 from tests.support.clusters import BUSY, PYTHON, ClusterSite, PodStage, busy
 from tests.support.waiting import eventually
+from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.container.kind import OWN_FOLDER
 from tickwise.adapters.runner.container.kubernetes import causes, following, runner
+from tickwise.adapters.runner.container.kubernetes.cluster import ClusterAway, JobCluster
 from tickwise.adapters.runner.process.start import PYTHON_SCRIPT
 from tickwise.domain.rules.confinement import Confinement, Isolation
-from tickwise.ports.runner import TaskLimits, Verdict
+from tickwise.ports.runner import Ending, TaskLimits, Verdict
 from tickwise.testing.contracts.runner import OUTPUT_BYTES, Task, log_of
 
 OPEN = Confinement(Isolation.CONTAINER, allow_network=True, container_image=PYTHON)
@@ -43,7 +45,7 @@ async def site(tmp_path: Path, kubernetes_port: int, monkeypatch: pytest.MonkeyP
             async def is_empty(kind: str = kind) -> bool:
                 return not await made.objects(kind)
 
-            await eventually(is_empty, within_seconds=30, what=f"no {kind} are left")
+            await eventually(is_empty, within_seconds=90, what=f"no {kind} are left")
 
 
 @pytest_asyncio.fixture
@@ -189,10 +191,20 @@ async def test_a_pod_that_cannot_begin_names_its_cause(site: ClusterSite, name: 
     assert waits[0] in log, "what it waited for is in its log"
 
 
+async def _given_up(site: ClusterSite, words: str, task: Task, **changes: Any) -> tuple[Ending, str]:
+    """The end of a run that no node takes, and its log. A cluster that stood still, and did not say why by then, is
+    given more time."""
+    for seconds in (2.0, 10.0, 40.0):
+        stage = await site.stage(pending_seconds=seconds, **changes)
+        ending, log = await site.run(stage, task, confinement=OPEN)
+        if words in (ending.error or ""):
+            break
+    return ending, log
+
+
 async def test_a_pod_that_fits_nowhere_goes_back_with_the_words_of_the_scheduler(site: ClusterSite) -> None:
     """Which node asked what; no attempt is used up, and its Job is gone."""
-    stage = await site.stage(pending_seconds=2.0)
-    ending, log = await site.run(stage, busy(command=["x"], cpus=64))
+    ending, log = await _given_up(site, "Insufficient cpu", busy(command=["x"], cpus=64))
     assert (Verdict.UNOFFERED, "pod_pending") == (ending.verdict, ending.reason), ending
     assert "Insufficient cpu" in (ending.error or "")
     assert "Insufficient cpu" in log
@@ -211,9 +223,8 @@ async def test_a_full_quota_is_named(site: ClusterSite) -> None:
         found = await site.node.ask("GET", f"/api/v1/namespaces/full/resourcequotas/{quota['metadata']['name']}")
         return "hard" in found.get("status", {})
 
-    await eventually(is_counted, within_seconds=30, what="the quota is in force")
-    stage = await site.stage(pending_seconds=2.0, places=("*=full",))
-    ending, _ = await site.run(stage, busy(command=["x"]), confinement=OPEN)
+    await eventually(is_counted, within_seconds=90, what="the quota is in force")
+    ending, _ = await _given_up(site, "exceeded quota", busy(command=["x"]), places=("*=full",))
     assert (Verdict.UNOFFERED, "pod_pending") == (ending.verdict, ending.reason), ending
     assert "exceeded quota" in (ending.error or "")
 
@@ -237,7 +248,7 @@ async def test_a_pod_that_is_deleted_before_it_began_goes_back(site: ClusterSite
     site.node.holds.add(f"docker.io/library/{BUSY}")
     site.node.holds.add(BUSY)
     [given] = stage.launch(stage.lasting)
-    await eventually(lambda: site.pod(given.run_id) is not None, within_seconds=30, what="its pod is there")
+    await eventually(lambda: site.pod(given.run_id) is not None, within_seconds=90, what="its pod is there")
     here = site.pod(given.run_id)
     assert here is not None
     name = here.pod["metadata"]["name"]
@@ -277,7 +288,7 @@ json.dump(found, open(os.environ["TICKWISE_RESULT_FILE"], "w"))
         manifests[:] = [json.dumps(each) for kind in ("jobs", "pods") for each in await site.objects(kind)]
         return len(manifests) == 2 or bool(stage.listener.endings)
 
-    await eventually(is_seen, within_seconds=30, what="its Job and its pod are there")
+    await eventually(is_seen, within_seconds=90, what="its Job and its pod are there")
     ending = await stage.listener.ending_of(given)
     log = await log_of(site.blobs, given)
     assert Verdict.OK is ending.verdict, (ending, log)
@@ -323,6 +334,27 @@ async def test_a_shell_command_and_a_program_have_results_too(site: ClusterSite,
     assert {"rows": 4} == json.loads(ending.result or "null"), ending
     ending, _ = await site.run(stage, {**program, "env": {"BODY": '"' + "x" * 5_000 + '"'}})
     assert (Verdict.FAILED, "result") == (ending.verdict, ending.reason), ending
+
+
+async def test_the_rest_of_a_log_that_comes_slowly_is_read_whole(
+    site: ClusterSite, stage: PodStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is followed is cut when its pod has ended; what is read after the end comes to its own end."""
+    plain = JobCluster.log
+
+    async def slow(
+        cluster: JobCluster, namespace: str, name: str, *, since: str | None, follow: bool
+    ) -> AsyncIterator[bytes]:
+        if follow:
+            raise ClusterAway("it does not let its log be followed")
+        await SystemClock().sleep(4 * runner.CUT_SECONDS)
+        async for piece in plain(cluster, namespace, name, since=since, follow=follow):
+            yield piece
+
+    monkeypatch.setattr(JobCluster, "log", slow)
+    command = 'echo all of it; echo 3 >"$TICKWISE_RESULT_FILE"'
+    ending, log = await site.run(stage, {"kind": "shell", "command": command})
+    assert (Verdict.OK, "3", "all of it\n") == (ending.verdict, ending.result, log), ending
 
 
 async def test_arguments_reach_a_program_as_they_are(site: ClusterSite, stage: PodStage) -> None:

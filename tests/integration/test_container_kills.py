@@ -90,7 +90,7 @@ async def test_an_executor_killed_at_any_step_leaves_nothing(
             await eventually(proxy.acted.is_set, within_seconds=90, what=name)
         finally:
             victims[0].kill()
-            victims[0].wait(30)
+            victims[0].wait(90)
 
     async def is_held(_namespace: str, _run_id: UUID, token: int) -> bool:
         return token == 2  # the lease of the killed executor is over

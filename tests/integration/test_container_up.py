@@ -21,9 +21,12 @@ def _settings(url: str) -> dict[str, str]:
     return {
         "TICKWISE_CONTAINER_ENGINE": url,
         "TICKWISE_CONTAINER_IMAGES": "localhost/*",
-        "TICKWISE_LEASE_SECONDS": "6",
         "TICKWISE_DRAIN_SECONDS": "0.5",
     }
+
+
+LEASE = {"TICKWISE_LEASE_SECONDS": "6"}
+"""Of an executor that is killed, and waited for."""
 
 
 def test_a_script_runs_in_a_container_and_says_so(tmp_path: Path, docker_url: str) -> None:
@@ -48,10 +51,10 @@ async def test_a_killed_executor_leaves_no_container(tmp_path: Path, docker_url:
     script.write_text(LASTS)
     look = EngineLook(docker_url)
 
-    with local_up(tmp_path / "data", **_settings(docker_url)) as local:
+    with local_up(tmp_path / "data", **_settings(docker_url), **LEASE) as local:
         local.tickwise("run", str(script), "--image", PYTHON, "--now")
         first = await eventually(lambda: look.running(), within_seconds=60, what="it runs")
         os.kill(local.pid, signal.SIGKILL)
-    with local_up(tmp_path / "data", **_settings(docker_url)):
-        await eventually(lambda: look.running() not in ((), first), within_seconds=60, what="the next attempt runs")
+    with local_up(tmp_path / "data", **_settings(docker_url), **LEASE):
+        await eventually(lambda: look.running() not in ((), first), within_seconds=120, what="the next attempt runs")
         assert 1 == len(look.running())

@@ -404,14 +404,14 @@ class LaterClock(SystemClock):
 
 
 async def test_a_token_is_replaced_shortly_before_its_end(tmp_path: Path) -> None:
-    """After nine tenths of its life: of 100 s, 90."""
+    """After nine tenths of its life: of 600 s, 540."""
     clock = LaterClock()
     async with (
         calling(tmp_path, clock=clock) as caller,
-        raw_server(TokenServer(expires_in=100).reply) as issuer,
+        raw_server(TokenServer(expires_in=600).reply) as issuer,
         raw_server() as server,
     ):
-        for clock.passed in (0.0, 85.0, 91.0):
+        for clock.passed in (0.0, 480.0, 546.0):
             await caller.run(f"{server.url}/", oauth=oauth(issuer))
     assert [f"Bearer token-{number}" for number in (1, 1, 2)] == [
         each.header("Authorization") for each in server.requests

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -30,13 +31,14 @@ from tickwise.adapters.store.sharded.placing import rendezvous
 from tickwise.config import Settings
 from tickwise.domain.errors import Conflict, Misconfigured, NotFound, StoreUnavailable
 from tickwise.domain.fencing import shard_bits
-from tickwise.domain.model import DEFAULT_NAMESPACE
+from tickwise.domain.model import DEFAULT_NAMESPACE, Claimed
 from tickwise.observability.metrics import Metrics
 from tickwise.ports.identity.namespaces import NewNamespace
 from tickwise.ports.shards import ShardState
 from tickwise.ports.store import Added, ClaimRequest, JobTransfer
 from tickwise.testing.clock import VirtualClock
 from tickwise.testing.factories import Factory, executor
+from tickwise.wiring.cassandra import keeping as keepers
 from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.cassandra.keeping import keeping
 from tickwise.wiring.cassandra.keyspace import cassandra_findings, keyspace_status
@@ -58,8 +60,13 @@ def _held(rows: Sequence[Mapping[str, Any]] | None) -> list[tuple[Any, ...]]:
 
 @contextlib.asynccontextmanager
 async def _kept(url: str) -> AsyncIterator[ShardBalancer]:
-    """A keeper that owns all shards of a keyspace."""
-    async with keeping(Settings(database_url=url), StartupWait(asyncio.Event()), Metrics().keepers) as keeper:
+    """A keeper that owns all shards of a keyspace, and goes on to own them however slow the machine is."""
+    lasting = functools.partial(CassandraLog, lease_seconds=60.0)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(keepers, "CassandraLog", lasting)
+        keeper = await stack.enter_async_context(
+            keeping(Settings(database_url=url), StartupWait(asyncio.Event()), Metrics().keepers)
+        )
         await eventually(
             lambda: all(owner.store is not None for owner in keeper.owners.values()),
             within_seconds=60.0, what="the keeper owns all shards",
@@ -97,15 +104,16 @@ async def test_namespaces_are_spread_and_tokens_name_their_shard(url: str) -> No
         make = Factory(await store.now())
         added = await other.jobs.add([make.job(namespace=name) for name in TEAMS])
         assert all(isinstance(each, Added) for each in added)
-        one = executor("one")
+        one = executor("one", lease_seconds=600.0)
         await store.executors.join(one)
         request = ClaimRequest(executor=one.number, queues=("default",), labels=(), limit=100, ahead_seconds=0.0)
-        claimed = []
-        for _ in range(40):
-            claimed += await store.attempts.claim(request)
-            if len(claimed) >= len(TEAMS):
-                break
-            await CLOCK.sleep(0.1)
+        claimed: list[Claimed] = []
+
+        async def all_claimed() -> bool:
+            claimed.extend(await store.attempts.claim(request))
+            return len(claimed) >= len(TEAMS)
+
+        await eventually(all_claimed)
         assert {name: shard_bits(wanted[name]) for name in TEAMS} == {
             each.namespace: shard_bits(each.token) for each in claimed
         }

@@ -41,7 +41,7 @@ class Two:
         self.up = up
         self.urls = urls
         self.client = httpx2.AsyncClient(
-            base_url=f"{up.url}/api/v1", headers={"Authorization": f"Bearer {up.key}"}, timeout=30.0
+            base_url=f"{up.url}/api/v1", headers={"Authorization": f"Bearer {up.key}"}, timeout=60.0
         )
         self.names: dict[int, str] = {}
 

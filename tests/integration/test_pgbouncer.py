@@ -20,6 +20,8 @@ from tickwise.adapters.store.postgres.connection.link import HOT_SETTINGS
 from tickwise.domain.errors import Misconfigured, StoreUnavailable
 from tickwise.testing.factories import executor
 
+pytestmark = pytest.mark.usefixtures("patient_beats")
+
 IGNORING = {"ignore_startup_parameters": "extra_float_digits," + ",".join(HOT_SETTINGS)}
 
 

@@ -142,6 +142,8 @@ async def test_a_sample_reads_its_pages_and_no_more(
     plans: list[str] = []
     monkeypatch.setattr(analytics, "ROWS_MOST", 2_000)
     monkeypatch.setattr(analytics, "PAGES_MOST", 100)
+    for name in ("EXACT_SECONDS", "SAMPLE_SECONDS", "FEW_SECONDS"):
+        monkeypatch.setattr(analytics, name, 30.0)
     monkeypatch.setattr(analytics, "MANY", 1e9)  # so that the newest are asked for, too
     plain = analytics._grouped
 

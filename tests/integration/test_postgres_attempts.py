@@ -21,6 +21,8 @@ from tickwise.domain.model import Claimed, Lane
 from tickwise.ports.store import ClaimRequest, NewJob, Retention
 from tickwise.testing.factories import Factory, executor, outcome
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 END = """
 INSERT INTO tickwise.history (due, queued, ended, executor, token, run_id, job_id, state, before, attempt, failures,
                               crashes, trigger, namespace)
@@ -54,7 +56,7 @@ async def operator(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 async def claimed_of(store: PostgresStore, *jobs: NewJob) -> tuple[int, list[Claimed]]:
     """An executor that has claimed the runs of these jobs, in this order."""
     await store.jobs.add(jobs)
-    number = await store.executors.join(executor("one"))
+    number = await store.executors.join(executor("one", lease_seconds=600.0))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     claims = {claimed.job_id: claimed for claimed in await store.attempts.claim(request)}
     return number, [claims[job.job_id] for job in jobs]
@@ -82,7 +84,7 @@ async def test_a_run_that_has_used_up_all_numbers_of_attempts_is_in_nobodys_way(
     old, new = make.job(), make.job()
     await store.jobs.add([old, new])
     await operator.execute("UPDATE tickwise.runs SET attempt = 32767 WHERE job_id = $1", old.job_id)
-    number = await store.executors.join(executor("one"))
+    number = await store.executors.join(executor("one", lease_seconds=600.0))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     claims = {claimed.job_id: claimed.attempt for claimed in await store.attempts.claim(request)}
     assert {old.job_id: 32767, new.job_id: 1} == claims
@@ -97,7 +99,7 @@ async def test_a_run_whose_job_is_gone_is_handed_over_without_a_definition(
     orphan, whole = make.job(definition=large), make.job(definition=large)
     await store.jobs.add([orphan, whole])
     await operator.execute("DELETE FROM tickwise.jobs WHERE job_id = $1", orphan.job_id)
-    number = await store.executors.join(executor("one"))
+    number = await store.executors.join(executor("one", lease_seconds=600.0))
     request = ClaimRequest(executor=number, queues=("default",), labels=(), limit=10, ahead_seconds=1.0)
     specs = {claimed.job_id: claimed.spec for claimed in await store.attempts.claim(request)}
     assert {orphan.job_id: "", whole.job_id: large} == specs
@@ -111,7 +113,7 @@ async def test_a_claim_of_lanes_that_cannot_be_looked_up_is_handed_over_all_the_
     await store.jobs.add([make.job(lane=Lane("default", priority)) for priority in (1, 9)])
     other = PostgresStore(database_url, clock=SystemClock())
     await other.open()
-    number = await other.executors.join(executor("one"))
+    number = await other.executors.join(executor("one", lease_seconds=600.0))
 
     async def away(number: int) -> Lane:
         raise StoreUnavailable("the database could not be reached: nothing was written")
@@ -179,18 +181,18 @@ async def test_a_heartbeat_that_hangs_fails_long_before_its_lease(
     store: PostgresStore, operator: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In time for another try; and what is said of it names no address, no table and no driver."""
-    number = await store.executors.join(executor("one", lease_seconds=15.0))
+    number = await store.executors.join(executor("one", lease_seconds=60.0))
     transaction = operator.transaction()
     await transaction.start()
     await operator.execute("SELECT FROM tickwise.executors FOR UPDATE")
-    beating = asyncio.create_task(store.executors.beat(number, 15.0))
-    await eventually(lambda: sessions_waiting(operator), what="the heartbeat waits for the lock")
+    beating = asyncio.create_task(store.executors.beat(number, 60.0))
     with pytest.raises(InDoubt) as told:
-        await asyncio.wait_for(beating, 5.0)
+        # Half a lease. Any other statement would wait for its answer or for the lock for a whole one.
+        await asyncio.wait_for(beating, 30.0)
     assert "the link to the database broke during a write: it may or may not have been carried out" == told.value.detail
     assert "TimeoutError" in caplog.text
     await transaction.rollback()
-    assert (await store.executors.beat(number, 15.0)).alive
+    assert (await store.executors.beat(number, 60.0)).alive
 
 
 async def test_a_step_of_the_upkeep_that_cannot_be_done_stops_no_other(

@@ -20,6 +20,8 @@ from tickwise.domain.model import run_id
 from tickwise.ports.store import FireRequest, NewJob
 from tickwise.testing.factories import Factory
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 DUE = FireRequest(horizon_seconds=1.0, limit=100)
 HOUR = 3_600.0
 OPEN = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
@@ -82,6 +84,7 @@ async def test_a_batch_that_nobody_ends_is_over_after_its_time(
     await eventually(others_take)
     with pytest.raises(StoreUnavailable):
         await stores[0].timers.commit(batch.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
+    monkeypatch.setattr(batches, "BATCH_SECONDS", 60.0)  # else this one could be over before its commit, too
     again = await stores[0].timers.take(DUE)
     assert 1 == await stores[0].timers.commit(again.batch_id, [make.fire(job.job_id, make.now, make.now + HOUR)])
 

@@ -27,6 +27,8 @@ from tickwise.ports.store import ClaimRequest, EpochCause
 from tickwise.testing import factories
 from tickwise.testing.factories import Factory
 
+pytestmark = pytest.mark.usefixtures("patient_locks", "patient_beats")
+
 LEASE = 3600.0
 ROLES = 8
 """Processes that come back at the same time."""

@@ -25,7 +25,7 @@ JOB = """
     INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type,
                                task_kind, created_by, definition)
     VALUES (now(), now(), $1, 1, true, false, 'default', 'a', 'ON_DEMAND', 'function', 'test', '')"""
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 @pytest_asyncio.fixture

@@ -19,6 +19,8 @@ from tickwise.ports.store import Began, Check, ClaimRequest, Violation
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory, executor
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 BAD = 10_000
 
 BREAK = """

@@ -51,7 +51,7 @@ async def test_a_run_in_a_freed_lane_goes_on(stores: list[PostgresStore], databa
     row = await other.jobs.get("default", late.job_id)
     assert row is not None
     assert row.lane == PLACE
-    number = await other.executors.join(executor("one"))
+    number = await other.executors.join(executor("one", lease_seconds=600.0))
     request = ClaimRequest(executor=number, queues=("reports",), labels=(), limit=9, ahead_seconds=0.0)
     claimed = await other.attempts.claim(request)
     assert late.job_id in {each.job_id for each in claimed}

@@ -38,6 +38,8 @@ from tickwise.ports.store import (
 )
 from tickwise.testing.factories import Factory, executor, outcome
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 RUNS = 72
 IN_FILE = 18
 """Besides: runs of one job, of which the next waits for the one before it, and both for a slot."""

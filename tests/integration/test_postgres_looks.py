@@ -21,6 +21,8 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.store import MAX_OBJECTIVES_LOOKED, BusyQueue
 from tickwise.testing.factories import executor
 
+pytestmark = pytest.mark.usefixtures("patient_beats")
+
 NONE, LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 OBJECTIVES = 40
 ROWS = 60_000

@@ -31,6 +31,8 @@ from tickwise.testing import factories
 from tickwise.testing.contracts.store.dispatch.named_claims import name_of
 from tickwise.testing.factories import Factory
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 NOTE = """
     CREATE TABLE tickwise.alembic_version (
       version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));

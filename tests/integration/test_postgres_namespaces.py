@@ -9,6 +9,7 @@ from functools import partial
 from uuid import UUID
 
 import asyncpg
+import pytest
 import pytest_asyncio
 
 from tests.support.databases import sessions_waiting
@@ -19,6 +20,8 @@ from tickwise.adapters.store.postgres.statements import statement
 from tickwise.ports.identity.namespaces import NamespaceState, NewNamespace
 from tickwise.ports.store import Added
 from tickwise.testing.factories import Factory
+
+pytestmark = pytest.mark.usefixtures("patient_locks")
 
 SAME_ID = (
     "INSERT INTO tickwise.jobs (created, updated, job_id, lane, lasting, recurring, namespace, name, schedule_type, "

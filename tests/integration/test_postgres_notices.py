@@ -27,6 +27,8 @@ from tickwise.ports.store import AlertQuery, ClaimRequest
 from tickwise.roles.scheduler.alerting import LOOK_SECONDS, Alerting
 from tickwise.testing.factories import Factory, executor, outcome
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 NONE = UUID(int=0)
 CHANNEL = """
     INSERT INTO tickwise.channels (created_at, channel_id, namespace, name, kind, settings, allow_private, created_by)

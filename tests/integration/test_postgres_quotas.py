@@ -27,8 +27,11 @@ from tickwise.ports.store import Added, FireBatch, FireRequest, JobChange, NewJo
 from tickwise.roles.scheduler.role import Scheduler, SchedulerSettings
 from tickwise.testing.factories import Factory
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 EACH_MINUTE = '{"schedule_type":"CRON","cron_expression":"* * * * *","task":{"kind":"scripted"}}'
-SOON_SECONDS = 2.0
+SOON_SECONDS = 30.0
+"""What is held is let go only afterwards, and stores wait for it for a minute here: who waits is found."""
 """The time in which what waits for nobody is done, on a busy machine. A wait for a lock ends after four seconds."""
 HOLD_RUNS = "UPDATE tickwise.quota_use SET runs = runs WHERE namespace = $1"
 HOLD_SIZES = "UPDATE tickwise.quota_sizes SET jobs = jobs WHERE namespace = $1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,7 +31,11 @@ from tickwise.ports.store import (
 from tickwise.testing.clock import ShiftedClock
 from tickwise.testing.factories import Factory, executor, outcome
 
+pytestmark = pytest.mark.usefixtures("patient_locks")
+
 DAY_SECONDS = 86_400.0
+UPKEEP_WAITS_SECONDS = 3.0
+"""Upkeep tries to have a table for longer than that."""
 KEEP = Retention(runs_seconds=DAY_SECONDS, failed_seconds=10 * DAY_SECONDS)
 COUNTS = """
 SELECT (SELECT count(*) FROM tickwise.letters) AS letters, (SELECT count(*) FROM tickwise.limits) AS limits,
@@ -155,13 +160,20 @@ async def test_what_comes_in_while_its_partition_waits_for_its_place_moves_too(
     await store.jobs.add([job])
     await operator.execute("CREATE TEMP TABLE late AS SELECT * FROM tickwise.jobs")
     await operator.execute("DELETE FROM tickwise.jobs")
-    transaction = operator.transaction()
-    await transaction.start()
-    await operator.execute("INSERT INTO tickwise.jobs SELECT * FROM late")
-    upkeep = asyncio.create_task(store.upkeep.maintain(KEEP))
-    await eventually(lambda: sessions_waiting(operator), what="upkeep that has to wait")
-    await transaction.commit()
-    assert today in (await upkeep).made
+    for _ in range(5):
+        transaction = operator.transaction()
+        await transaction.start()
+        await operator.execute("INSERT INTO tickwise.jobs SELECT * FROM late")
+        began = time.monotonic()
+        upkeep = asyncio.create_task(store.upkeep.maintain(KEEP))
+        await eventually(lambda: sessions_waiting(operator), what="upkeep that has to wait")
+        await transaction.commit()
+        held_seconds = time.monotonic() - began
+        made = (await upkeep).made
+        if today in made or held_seconds < UPKEEP_WAITS_SECONDS:
+            break
+        await operator.execute("DELETE FROM tickwise.jobs")  # the machine stood still: once more
+    assert today in made
     lies_in = await operator.fetchval(
         "SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM tickwise.jobs WHERE job_id = $1)", job.job_id
     )

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
@@ -25,6 +26,7 @@ from tickwise.adapters.runner.process.parent.task_parents import ShortEnd, Short
 from tickwise.adapters.runner.process.sandbox.interpreter_mounts import interpreter_mounts
 from tickwise.adapters.runner.process.sandbox.levels import HOME
 from tickwise.adapters.runner.process.sandbox.plan import Mount, SandboxPlan, SandboxSizes
+from tickwise.adapters.runner.process.sandbox.prepared import holder as holders
 from tickwise.adapters.runner.process.sandbox.prepared import pool as pools
 from tickwise.adapters.runner.process.sandbox.prepared.holder import (
     MAX_REQUEST_BYTES,
@@ -38,7 +40,7 @@ from tickwise.adapters.runner.process.sandbox.prepared.holder import (
 from tickwise.adapters.runner.process.sandbox.prepared.pool import HolderKey, PreparedSandboxes
 from tickwise.adapters.runner.process.warm.zygote import WarmRequest
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 PYTHON = os.path.realpath(sys.executable)
 SECRET = "a-value-of-another-task"  # no secret, but the sample of one
 PATH = "/usr/bin:/bin"
@@ -305,9 +307,11 @@ async def test_two_tasks_see_nothing_of_each_other(shop: PreparedShop) -> None:
     """Neither folders nor /tmp, shared memory, home, terminals, processes, sockets or System V memory."""
     leaves = (
         f"echo {SECRET} | tee /tmp/a /dev/shm/a ~/a a ../a >/dev/null; ipcmk -M 100 >/dev/null;"
-        "sleep 600 & echo begun; sleep 600"
+        "sleep 600 & echo begun; touch ../ready; sleep 600"
     )
     first = await shop.long(leaves, environment={"VALUE": SECRET})
+    ready = shop.last / "ready"
+    await eventually(ready.exists, within_seconds=PATIENCE_SECONDS, what="all of it is left")
     process = first.process
     wanted = SECRET.replace("-", '"-"')  # so that the command itself is not found
     looks = (
@@ -332,6 +336,7 @@ tcp, udp, unix = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.
 tcp.bind(("127.0.0.1", 4000)); tcp.listen(); udp.bind(("127.0.0.1", 4000)); unix.bind("\\0here"); unix.listen()
 own = socket.create_connection(("127.0.0.1", 4000)); tcp.accept()
 print("listens", flush=True)
+open("../ready", "w").close()
 time.sleep(600)
 """
 CONNECTS = """
@@ -355,6 +360,8 @@ print(sorted(name for _, name in socket.if_nameindex()))
 async def test_the_loopback_of_a_task_is_its_own(warm: PreparedShop) -> None:
     """It can listen there and reach itself, and no other task can; nothing else is there."""
     first = await warm.long(LISTENS)
+    ready = warm.last / "ready"
+    await eventually(ready.exists, within_seconds=PATIENCE_SECONDS, what="it listens")
     assert (await warm.said(CONNECTS)).split("\n") == ["111", "111", "101", "['lo']", ""]
     first.process.kill_all()
     assert (await warm.end_of(first)).output == b"listens\n"
@@ -482,15 +489,35 @@ async def test_a_holder_that_is_killed_ends_all_of_its_tasks(shop: PreparedShop)
         await shop.ended("echo never")
 
 
+async def test_an_executor_that_stood_still_gives_its_holder_time_to_answer(
+    patient: PreparedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were frozen, with all that they ran in: the time in which nobody could answer counts for nothing."""
+    monkeypatch.setattr(holders, "LOST_SECONDS", 0.1)
+    (process,) = patient.processes()
+    process.suspend()
+    starting = asyncio.ensure_future(patient.ended("echo said"))
+    await SystemClock().sleep(0)
+    time.sleep(1.5)  # noqa: ASYNC251, TID251  # the whole process stands still
+    monkeypatch.setattr(holders, "LOST_SECONDS", PATIENCE_SECONDS)
+    for _ in range(3):
+        await SystemClock().sleep(0)
+    assert not patient.holder.is_lost
+    process.resume()
+    assert (await starting).output == b"said\n"
+
+
 ABANDONS = """
 import asyncio, sys
 from pathlib import Path
 from tests.integration.test_prepared_sandboxes import PreparedShop, SHEDS
+from tests.support.waiting import eventually
 
 async def main():
     shop = PreparedShop(Path(sys.argv[1]), patience_seconds=0.05)
     await shop.open()
     found = await shop.long(f"{SHEDS}; sleep 600")
+    await eventually(lambda: len(shop.processes()) > 4)
     print(shop.holder.pid, *(one.pid for one in shop.processes()), flush=True)
     await asyncio.get_running_loop().create_future()
 
@@ -526,6 +553,7 @@ async def test_many_tasks_leave_nothing(patient: PreparedShop) -> None:
             assert (await patient.ended("echo x > /tmp/x")).is_tidy
 
     await asyncio.gather(*(some(5) for _ in range(4)))
+    await eventually(lambda: patient.processes() == {holder}, within_seconds=PATIENCE_SECONDS)
     mounts = Path(f"/proc/{holder.pid}/mountinfo").read_text().count("\n")
     descriptors, own = holder.num_fds(), psutil.Process().num_fds()
     namespaces = _namespaces()

@@ -75,9 +75,10 @@ async def test_a_burst_in_a_sandbox_is_refused_by_the_kernel(shop: SandboxShop) 
     limits = TaskLimits(OUTPUT, processes=MOST)
     _, said = await shop.python(forks(300), limits=limits)
     assert f"{MOST + SPARE_PROCESSES} {REFUSED}\n" == said
-    threads = "import threading\ntry:\n for _ in range(300): threading.Thread(target=time.sleep, args=(0.2,)).start()\n"
-    threads += "except RuntimeError: print(threading.active_count())\n"
-    _, said = await shop.python(f"import time\n{threads}", limits=limits)
+    threads = "import threading\nend = threading.Event()\ntry:\n"
+    threads += " for _ in range(300): threading.Thread(target=end.wait).start()\n"
+    threads += "except RuntimeError: print(threading.active_count())\nend.set()\n"
+    _, said = await shop.python(threads, limits=limits)
     assert f"{MOST + SPARE_PROCESSES}\n" == said
 
 

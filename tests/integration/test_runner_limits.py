@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import sys
@@ -122,7 +123,17 @@ async def test_the_number_of_processes_is_limited(shop: Shop) -> None:
     """Those that there are then are ended."""
     ending = await shop.shell(MANY, limited(processes=6))
     assert (ending.verdict, ending.reason) == (Verdict.FAILED, "process_limit")
-    assert not [one for one in psutil.Process().children(recursive=True) if one.name() == "sleep"]
+    assert not _active("sleep")
+
+
+def _active(name: str) -> list[psutil.Process]:
+    """What of that name runs below this process."""
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            if one.name() == name and not gone(one.pid):
+                found.append(one)
+    return found
 
 
 @pytest_asyncio.fixture

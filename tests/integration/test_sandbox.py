@@ -35,6 +35,7 @@ from tickwise.adapters.runner.process.task_users import TaskUser
 from tickwise.domain.errors import Misconfigured
 from tickwise.domain.rules.confinement import PLAIN, SANDBOX_LABEL, Confinement, Isolation
 from tickwise.observability.metrics import Metrics
+from tickwise.ports.blobs import log_prefix
 from tickwise.ports.runner import TaskLimits, Verdict
 from tickwise.testing.contracts.runner import log_of
 
@@ -312,11 +313,11 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("helpers", {"kind": "python", "source": "import helper", "files": {"helper.py": {"text": "print(5)"}}}, {}),
     # A shell that waits for its program tells of its end, if it is not ended first itself.
     ("its time", {"kind": "shell", "command": "exec sleep 600"}, {"timeout_seconds": 0.3}),
-    ("its memory", {"kind": "python", "source": "x = b'x' * 600_000_000\nimport time\ntime.sleep(5)"},
+    ("its memory", {"kind": "python", "source": "x = b'x' * 600_000_000\nimport time\ntime.sleep(600)"},
      {"limits": TaskLimits(OUTPUT, memory_bytes=100 << 20)}),
     ("its processor time", {"kind": "python", "source": "while True: pass"},
      {"limits": TaskLimits(OUTPUT, cpu_seconds=0.3)}),
-    ("its processes", {"kind": "shell", "command": "for i in 1 2 3 4 5 6 7 8; do sleep 5 & done; wait"},
+    ("its processes", {"kind": "shell", "command": "for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; wait"},
      {"limits": TaskLimits(OUTPUT, processes=4)}),
     ("just as many processes", {"kind": "shell", "command": "sleep 0.3 & sleep 0.3 & wait"},
      {"limits": TaskLimits(OUTPUT, processes=3)}),
@@ -541,9 +542,8 @@ time.sleep(600)
 async def test_a_task_that_is_stopped_may_tidy_up(shop: SandboxShop) -> None:
     """TERM reaches it, and its sandbox stands until it has ended."""
     given = shop.launch({"kind": "python", "source": TIDIES}, timeout_seconds=None)
-    await eventually(lambda: given.run_id in shop.listener.begun)
-    await asyncio.sleep(1.0)  # noqa: TID251  # its handler is set by then
-    shop.runner.stop(given.run_id, grace_seconds=30.0)
+    await eventually(lambda: shop.blobs.list(log_prefix(given.run_id, 1)), what="its handler is set")
+    shop.runner.stop(given.run_id, grace_seconds=600.0)
     ending = await shop.listener.ending_of(given)
     assert (Verdict.CANCELLED, "ready\ntidied\n") == (ending.verdict, await log_of(shop.blobs, given))
 

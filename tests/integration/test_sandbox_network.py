@@ -31,7 +31,7 @@ def tried(name, work):
     print(json.dumps(found), flush=True) if name == "last" else None
 def connect(host, port, family=socket.AF_INET):
     with socket.socket(family) as one:
-        one.settimeout(5)
+        one.settimeout(60)
         one.connect((host, port))
         one.sendall(b"hello")
         return one.recv(100).decode() or "ended"
@@ -148,7 +148,7 @@ async def test_urllib_sends_a_body_through_the_proxy(lab: NetworkLab, service: S
     script = f"""
     import urllib.request
     body = b"x" * 200_000
-    print(urllib.request.urlopen("http://{NAME}:{service.port}/", body, timeout=10).read().decode())
+    print(urllib.request.urlopen("http://{NAME}:{service.port}/", body, timeout=60).read().decode())
     """
     tried = await lab.python(script, [f"{NAME}:*"], **opened(service))
     assert tried.output == "well\n"
@@ -363,7 +363,7 @@ async def test_a_query_carries_nothing_out(lab: NetworkLab) -> None:
         labels = b"".join(bytes([len(each)]) + each.encode() for each in name.split(".")) + b"\\0"
         wire = struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + labels + struct.pack(">HH", kind, 1)
         with socket.socket(type=socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as one:
-            one.settimeout(5)
+            one.settimeout(60)
             one.connect(("127.0.0.1", 53))
             one.sendall(struct.pack(">H", len(wire)) + wire if tcp else wire)
             answer = one.recv(600)[2 * tcp:]
@@ -399,7 +399,7 @@ async def test_half_an_end_is_passed_on(lab: NetworkLab, service: Service) -> No
     """A program that ends its own side still reads the answer."""
     script = f"""
     import socket
-    with socket.create_connection(("{NAME}", {service.port}), 5) as one:
+    with socket.create_connection(("{NAME}", {service.port}), 60) as one:
         one.sendall(b"hello")
         one.shutdown(socket.SHUT_WR)
         print(one.makefile().read())
@@ -430,7 +430,7 @@ async def test_slow_requests_end_and_do_not_hinder_others(
     slow = [socket.create_connection(("127.0.0.1", 1080), 5) for _ in range(7)]
     for one in slow:
         one.send(b"CONN")
-    with socket.create_connection(("{NAME}", {service.port}), 5) as one:
+    with socket.create_connection(("{NAME}", {service.port}), 60) as one:
         one.sendall(b"hello")
         print(one.recv(100).decode())
         print("refused" if refused() else "served")
@@ -475,7 +475,7 @@ async def test_what_is_no_request_is_refused(lab: NetworkLab, service: Service) 
 async def test_the_end_of_the_network_is_the_end_of_each_connection(lab: NetworkLab, service: Service) -> None:
     """A task that lives on has broken connections, and gets no new one: nothing of ours is left inside."""
     script = f"""{TRIES}
-one = socket.create_connection(("{NAME}", {service.port}), 5)
+one = socket.create_connection(("{NAME}", {service.port}), 60)
 one.sendall(b"hello")
 print(one.recv(100).decode(), flush=True)
 def rest():
@@ -491,7 +491,7 @@ tried("last", lambda: "done")
     first = await asyncio.to_thread(process.stdout.readline)
     assert first == b"you said hello\n"
     await lab.close()
-    output, _ = await asyncio.wait_for(asyncio.to_thread(process.communicate), 30)
+    output, _ = await asyncio.wait_for(asyncio.to_thread(process.communicate), 90)
     found = json.loads(output)
     assert found.pop("open") in ("ECONNRESET", "ended")
     assert found == {"new": "ECONNREFUSED", "proxy": "ECONNREFUSED", "name": "gaierror", "last": "done"}

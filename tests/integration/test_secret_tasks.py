@@ -147,7 +147,7 @@ async def said_in(shop: SandboxShop, given: Assignment, line: bytes) -> None:
         chunks = await shop.blobs.list(log_prefix(given.run_id, 1))
         return any([line in await shop.blobs.get(each.key) for each in chunks])
 
-    await eventually(is_there, within_seconds=30.0)
+    await eventually(is_there)
 
 
 async def contents(shop: SandboxShop, given: Assignment) -> list[str]:

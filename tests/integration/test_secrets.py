@@ -151,7 +151,7 @@ def test_a_crash_and_a_rotation_that_is_killed_lose_no_secret(tmp_path: Path) ->
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(processes, timeout=20)
+    psutil.wait_procs(processes, timeout=60)
     file, newest = folder / "secrets.key", new_key()
     file.write_text(f"{newest}\n{file.read_text()}")
     with local_up(folder) as local:

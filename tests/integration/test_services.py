@@ -50,7 +50,7 @@ def close(*processes: subprocess.Popen[str]) -> None:
     """End them."""
     for process in processes:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 async def test_all_processes_of_a_run_share_one_server() -> None:
@@ -71,7 +71,7 @@ async def test_a_shared_server_ends_with_its_run_even_if_that_is_killed() -> Non
     assert (await asyncio.to_thread(said, run)).startswith("redis://")
     assert (folder / "redis.json").exists()
     close(run)
-    await eventually(lambda: not folder.exists(), within_seconds=30, what="the keeper has gone")
+    await eventually(lambda: not folder.exists(), what="the keeper has gone")
 
 
 async def test_a_server_of_a_test_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_server_of_a_test_ends_with_the_process_that_started_it(tmp_path
     def gone() -> bool:
         return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
-    await eventually(gone, within_seconds=30, what="the server has ended")
+    await eventually(gone, what="the server has ended")
 
 
 async def test_a_server_comes_back_on_its_port_after_each_death() -> None:

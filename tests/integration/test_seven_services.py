@@ -20,7 +20,7 @@ from tests.integration.processes.seven import Seven, seven
 from tests.support.waiting import eventually
 from tickwise.domain.history.checker import judge
 
-SECONDS: Final = 300.0
+SECONDS: Final = 390.0
 SEED: Final = 7
 PACE: Final = Pace(lease=6.0, heartbeat=0.5, poll=0.5)
 ENDED: Final = frozenset({"SUCCESS", "FAILED", "CANCELLED", "SKIPPED"})

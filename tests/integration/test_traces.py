@@ -37,7 +37,7 @@ class Place:
         """Create a job that runs at once, in this trace; its run when that has ended, and its state."""
         headers = {"Authorization": f"Bearer {self.up.key}"}
         sent = {} if traceparent is None else {"traceparent": traceparent, "tracestate": STATE}
-        async with httpx2.AsyncClient(base_url=self.up.url, headers=headers) as client:
+        async with httpx2.AsyncClient(base_url=self.up.url, headers=headers, timeout=60) as client:
             wanted = {"name": "traced", "schedule_type": "IMMEDIATE", "task": task, "max_retries": 0, **body}
             answer = await client.post("/api/v1/jobs", json=wanted, headers=sent)
             assert 201 == answer.status_code, answer.text
@@ -54,14 +54,14 @@ class Place:
     async def output(self, run: str) -> str:
         """The output of a run."""
         async with httpx2.AsyncClient(
-            base_url=self.up.url, headers={"Authorization": f"Bearer {self.up.key}"}
+            base_url=self.up.url, headers={"Authorization": f"Bearer {self.up.key}"}, timeout=60
         ) as client:
             return (await client.get(f"/api/v1/runs/{run}/logs")).text
 
     async def run(self, run: str) -> Any:
         """A run."""
         async with httpx2.AsyncClient(
-            base_url=self.up.url, headers={"Authorization": f"Bearer {self.up.key}"}
+            base_url=self.up.url, headers={"Authorization": f"Bearer {self.up.key}"}, timeout=60
         ) as client:
             return (await client.get(f"/api/v1/runs/{run}")).json()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
@@ -25,7 +26,7 @@ import pytest_asyncio
 from tests.integration.test_runner_process import Shop
 from tests.integration.test_runner_users import needs_root
 from tests.support.packages import add_wheel
-from tests.support.runners import gone
+from tests.support.runners import forks_within, gone
 from tests.support.waiting import eventually
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.environments.environments import EnvironmentSettings, UvEnvironments
@@ -312,25 +313,38 @@ def is_zygote(process: psutil.Process) -> bool:
     return zygote_program.__file__ in process.cmdline()
 
 
+@contextlib.asynccontextmanager
+async def opened(folder: Path, fork_seconds: float = PATIENCE_SECONDS) -> AsyncIterator[WarmShop]:
+    """At work. It leaves nothing behind."""
+    made = WarmShop(folder, result_limit_bytes=1 << 16)
+    with forks_within(fork_seconds):
+        await made.runner.start(made.listener, time.time)
+        yield made
+        await made.runner.close()
+    assert list(made.root.iterdir()) == [], "a work folder was left behind"
+
+
 @pytest_asyncio.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[WarmShop]:
-    made = WarmShop(tmp_path, result_limit_bytes=1 << 16)
-    await made.runner.start(made.listener, time.time)
-    yield made
-    await made.runner.close()
-    assert list(made.root.iterdir()) == [], "a work folder was left behind"
+    async with opened(tmp_path) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def hasty_shop(tmp_path: Path) -> AsyncIterator[WarmShop]:
+    """One that gives a zygote up: after longer than a fork takes on a loaded machine, so that it is one that stands
+    still."""
+    async with opened(tmp_path, 3.0) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(scope="module")
 async def common(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WarmShop]:
     """One for many tests, which only run scripts in it; its zygote is ready."""
-    made = WarmShop(tmp_path_factory.mktemp("common"), result_limit_bytes=1 << 16)
-    await made.runner.start(made.listener, time.time)
-    assert is_zygote(await made.parent_of("warm"))
-    yield made
-    assert is_zygote(await made.parent_of("warm"))
-    await made.runner.close()
-    assert list(made.root.iterdir()) == [], "a work folder was left behind"
+    async with opened(tmp_path_factory.mktemp("common")) as made:
+        assert is_zygote(await made.parent_of("warm"))
+        yield made
+        assert is_zygote(await made.parent_of("warm"))
 
 
 @pytest.fixture(scope="module")
@@ -501,12 +515,11 @@ async def test_a_script_that_kills_its_parent_harms_itself_alone(shop: WarmShop)
 
 
 async def test_a_zygote_that_stands_still_delays_a_start_and_no_more(
-    shop: WarmShop, monkeypatch: pytest.MonkeyPatch
+    hasty_shop: WarmShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The script starts elsewhere after a bounded wait: cold, or from a zygote that was made meanwhile. A task of the
     one that stands still keeps its exit status."""
-    # Longer than a fork takes on a loaded machine, so that only the one that stands still is given up.
-    monkeypatch.setattr(zygote, "FORK_SECONDS", 3.0)
+    shop = hasty_shop
     monkeypatch.setattr(zygote, "REAP_SECONDS", 3.0)
 
     async def other_than(pid: int) -> psutil.Process | None:
@@ -653,10 +666,11 @@ async def users(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WarmS
             Metrics(),
         )
         made = WarmShop(private, result_limit_bytes=1 << 16, environments=environments, run_tasks_as=None)
-        await made.runner.start(made.listener, time.time)
-        yield made
-        roots = [environments._host.root, made.runner._folder.root if made.runner._folder is not None else private]
-        await made.runner.close()
+        with forks_within(PATIENCE_SECONDS):
+            await made.runner.start(made.listener, time.time)
+            yield made
+            roots = [environments._host.root, made.runner._folder.root if made.runner._folder is not None else private]
+            await made.runner.close()
         for root in roots:
             if not root.is_relative_to(private):
                 shutil.rmtree(root, ignore_errors=True)

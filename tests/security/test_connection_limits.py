@@ -118,22 +118,21 @@ async def flood(wire: Wire, count: int, piece: bytes = b"a" * (1 << 16)) -> None
 @pytest.mark.parametrize("begin", [b"G", b"GET /livez HT", HALF, LIVE[:-2]])
 async def test_a_half_open_request_ends(begin: bytes) -> None:
     """A head that stops in the middle."""
-    async with port(SHORT) as served, await served.open() as wire:
-        wire.send(begin)
+    async with port(SHORT) as served, await served.open_with(begin) as wire:
         await refused(wire, 408, "request_timeout")
 
 
 @probe(3, stopped_by="408: the deadline is for the whole head")
 async def test_a_trickling_head_ends() -> None:
     """A head that comes byte by byte, without a pause that any single wait would notice."""
-    async with port(SHORT) as served, await served.open() as wire:
+    async with port(SHORT) as served, await served.open_with(HALF) as wire:
         answer = asyncio.create_task(wire.answer())
-        wire.send(HALF)
-        async with await served.open() as other:
+        async with await served.open_with(LIVE) as other:
             while not answer.done():
                 wire.send(b"a")
-                other.send(LIVE)
                 await other.answer()
+                other.send(LIVE)
+            await other.answer()
         assert (408, "request_timeout") == (answer.result().status, answer.result().json["code"])
 
 
@@ -158,8 +157,8 @@ async def test_an_idle_connection_ends() -> None:
 @probe(3, stopped_by="408 below `body_bytes_per_second_least`, and the job is not made")
 async def test_a_trickling_body_ends() -> None:
     """A body that comes too slowly to end in a useful time."""
-    async with port(SHORT) as served, await served.open() as wire:
-        wire.send(request("POST", "/api/v1/jobs", "Content-Length: 100000", body=b'{"name":'))
+    begin = request("POST", "/api/v1/jobs", "Content-Length: 100000", body=b'{"name":')
+    async with port(SHORT) as served, await served.open_with(begin) as wire:
         await refused(wire, 408, "request_timeout")
         assert [] == (await served.here.client.get("/api/v1/jobs")).json()
 
@@ -300,8 +299,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.Monkey
 @probe(3, stopped_by="problems from the health port, too")
 async def test_the_health_port_has_the_same_limits() -> None:
     """Headers beyond the limit, a half-open request, and a path that is not there, at `--health-port`."""
-    async with health(SHORT) as served, await served.open() as wire:
-        wire.send(HALF)
+    async with health(SHORT) as served, await served.open_with(HALF) as wire:
         await refused(wire, 408, "request_timeout")
     async with health(ConnectionLimits()) as served:
         async with await served.open() as wire:

@@ -74,7 +74,7 @@ async def rest_of(reading: asyncio.StreamReader) -> bytes:
     """All that comes until the other side has ended the connection."""
     found = b""
     try:
-        while came := await asyncio.wait_for(reading.read(1 << 16), 20.0):
+        while came := await asyncio.wait_for(reading.read(1 << 16), 60.0):
             found += came
     except ConnectionError:
         pass
@@ -155,12 +155,13 @@ async def drip(writing: asyncio.StreamWriter) -> None:
 @probe(3, stopped_by="a line in 10 s, with their number")
 async def test_wrong_keys_fill_no_log_of_a_keeper(keeper: GatedServedStore) -> None:
     """Wrong keys on many connections, and many of them at once on each."""
+    begun = CLOCK.monotonic()
     with structlog.testing.capture_logs() as logged:
         for _ in range(20):
             answered = await answers_to(keeper, *[framed(hello("a guess"))] * 50)
             assert 1 == answered.count(b"Unauthenticated"), "one connection tries one key"
     lines = [each for each in logged if each["event"] == "keeper_client_refused"]
-    assert 1 == len(lines), lines
+    assert 1 <= len(lines) <= 1 + (CLOCK.monotonic() - begun) // 10, lines
 
 
 # ------------------------------------------------------------------------------------------ what was heard before
@@ -235,13 +236,14 @@ async def test_messages_that_are_none_end_their_own_connection(keeper: GatedServ
     """Texts that are no UTF-8, 4,000 levels, numbers and lengths of more than 64 bits, at each place of a message to a
     keeper."""
     client = await keeper.client()
+    begun = CLOCK.monotonic()
     with structlog.testing.capture_logs() as logged:
         for name, body in BAD.items():
             await sent_alone(keeper, *([framed(hello())] if known else []), framed(body))
             assert 0 < await client.now(), name
         await sent_alone(keeper, b"\xff\xff\xff\xff")
     lines = [each for each in logged if each["event"] == "keeper_connection_ended"]
-    assert 1 == len(lines), lines
+    assert 1 <= len(lines) <= 1 + (CLOCK.monotonic() - begun) // 10, lines
     assert "unreadable" == lines[0]["why"]
 
 
@@ -274,7 +276,7 @@ class TestFuzz:
             for case in range(CASES):
                 hostile.changes_welcome = case % 10 == 0
                 try:
-                    await asyncio.wait_for(client.namespaces.page(after=None, limit=5), 20.0)
+                    await asyncio.wait_for(client.namespaces.page(after=None, limit=5), 60.0)
                 except TickwiseError:
                     pass
                 except BaseException as failure:

@@ -153,14 +153,21 @@ async def test_half_open_handshakes_keep_nobody_out(certificates: Certificates) 
 @probe(11, stopped_by="408, encrypted, and the end of the connection")
 async def test_a_slow_head_within_tls(certificates: Certificates) -> None:
     """A handshake that is done, and half a head."""
-    # The time of the head counts from the connection on, and its handshake must fit into it.
-    limits = ConnectionLimits(header_seconds=1.5)
-    async with port(limits, certificates=certificates) as served, await served.open() as wire:
-        wire.send(LIVE[:20])
-        async with asyncio.timeout(60):
-            answer = await wire.answer()
-            assert 408 == answer.status
-            assert b"" == await wire.ended()
+    # The time of the head counts from the connection on, and its handshake must fit into it: else it is cut.
+    for seconds in (1.5, 6.0, 20.0):
+        limits = ConnectionLimits(header_seconds=seconds)
+        async with port(limits, certificates=certificates) as served, asyncio.timeout(60):
+            try:
+                wire = await served.open()
+            except (ssl.SSLError, ConnectionError):
+                continue
+            async with wire:
+                wire.send(LIVE[:20])
+                answer = await wire.answer()
+                assert 408 == answer.status
+                assert b"" == await wire.ended()
+                return
+    raise AssertionError("no handshake came to its end")
 
 
 @probe(11, stopped_by="413 or 431, encrypted, which the client reads although it goes on sending")
@@ -190,7 +197,6 @@ async def test_answers_within_tls_that_nobody_reads(
                 wire.send(request("GET", "/openapi.json"))
             await eventually(
                 lambda: [each for each in logs if "answer_unread" in each.get("codes", {})],
-                within_seconds=30,
                 what="the connection is cut",
             )
         wire.abort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
@@ -103,6 +104,17 @@ class Port:
         """A connection to it."""
         name = None if self.tls is None else NAME
         return Wire(*await asyncio.open_connection(self.host, self.port, ssl=self.tls, server_hostname=name))
+
+    async def open_with(self, begin: bytes) -> Wire:
+        """A connection without TLS that has sent this before the server hears of it: no time can run out between."""
+        sock = socket.create_connection((self.host, self.port))
+        try:
+            sock.sendall(begin)
+            sock.setblocking(False)
+            return Wire(*await asyncio.open_connection(sock=sock))
+        except BaseException:
+            sock.close()
+            raise
 
     async def open_raw(self) -> Wire:
         """A connection to it without TLS, whatever it speaks."""

@@ -24,7 +24,8 @@ from tests.services.server import Server
 from tests.support.runners import gone
 from tests.support.waiting import eventually
 
-SOCKET_SECONDS: Final = 30.0
+SOCKET_SECONDS: Final = 100.0
+"""An image of 70 MB is written to a disk that may be busy."""
 
 
 class Docker(Server):

@@ -29,6 +29,8 @@ from tickwise.adapters.clock import SystemClock
 LOOK_SECONDS: Final = 0.5
 PATIENT: Final = {"broker.session.timeout.ms": "18000", "group.consumer.session.timeout.ms": "45000"}
 """Nobody kills this one, and on a busy machine everybody stands still for seconds: no reason to give anybody up."""
+PATIENT_NODE: Final = {"TIMEOUT": "20s"}
+"""A write that its disk holds up for 2 s would be in doubt, and no test of this node is about that."""
 
 
 async def keep(name: str, run: str) -> None:
@@ -51,7 +53,7 @@ async def keep(name: str, run: str) -> None:
         case "elasticmq":
             server = ElasticMq()
         case "cassandra":
-            server = Cassandra()
+            server = Cassandra(settings=PATIENT_NODE)
         case _:
             server = Redis()
     if isinstance(server, Kafka | Cassandra):

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 from uuid import uuid4
 
 import aiohttp
@@ -106,7 +106,7 @@ class Kubelet:
         self._port = free_port()
         self._tasks: list[asyncio.Task[None]] = []
         self._session: aiohttp.ClientSession
-        self._site: web.AppRunner
+        self._site: web.AppRunner | None = None
 
     @property
     def template(self) -> Mapping[str, Any]:
@@ -119,6 +119,14 @@ class Kubelet:
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {self.token}"}, connector=aiohttp.TCPConnector(ssl=False, limit=0)
         )
+        try:
+            await self._join()
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def _join(self) -> None:
         await self._serve()
         node = {
             "metadata": {"name": self.name, "labels": {LABEL: self.name}},
@@ -131,18 +139,26 @@ class Kubelet:
         }  # fmt: skip
         await self.ask("POST", "/api/v1/nodes", node)
         self._tasks.append(asyncio.get_running_loop().create_task(self._watch()))
-        return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
         for task in [*self._tasks, *(each.task for each in self.pods.values() if each.task)]:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         for each in self.pods.values():
             self.kill(each)
-        with contextlib.suppress(aiohttp.ClientError):
-            await self.ask("DELETE", f"/api/v1/nodes/{self.name}")
-        await self._site.cleanup()
-        await self._session.close()
+            if each.process is not None:
+                cast("Any", each.process)._transport.close()  # else its pipe is open until a later test finds it
+                await each.process.wait()
+        try:
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                await self.ask("DELETE", f"/api/v1/nodes/{self.name}")
+        finally:
+            if self._site is not None:
+                await self._site.cleanup()
+            await self._session.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
@@ -175,9 +191,9 @@ class Kubelet:
         context.load_cert_chain(certificate, key)
         app = web.Application()
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        self._site = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._site.setup()
-        await web.TCPSite(self._site, "127.0.0.1", self._port, ssl_context=context).start()
+        self._site = site = web.AppRunner(app, shutdown_timeout=0.1)
+        await site.setup()
+        await web.TCPSite(site, "127.0.0.1", self._port, ssl_context=context).start()
 
     # ------------------------------------------------------------------ its pods
 

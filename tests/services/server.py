@@ -27,11 +27,13 @@ from tests.support.alarm import more_time
 from tests.support.process_groups import kill_group
 from tests.support.waiting import eventually
 
-START_SECONDS: Final = 90.0
-"""Kafka takes 2 to 5 s, the others a moment; a machine may be busy."""
+START_SECONDS: Final = 180.0
+"""Kafka takes 2 to 5 s, Cassandra 10 to 20 s, the others a moment; a machine may be busy."""
 INSTALL_SECONDS: Final = 330.0
 """Longer than all attempts to install something."""
 STOP_SECONDS: Final = 20.0
+KILLED_SECONDS: Final = 60.0
+"""The kernel frees the memory of a large process, and ends a write to a busy disk first."""
 PORTS: Final = range(20_000, 32_000)
 """Below the ports that the kernel gives to clients: else a client that tries again and again while the server is down
 may be given the server's own port, and meet itself there."""
@@ -143,7 +145,7 @@ class Server(ABC):
         self.thaw()
         if self._process is not None:
             kill_group(self._process)
-            self._process.wait(STOP_SECONDS)
+            self._process.wait(KILLED_SECONDS)
 
     async def stop(self) -> None:
         """In order, and by force if it takes too long."""

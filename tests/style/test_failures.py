@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.style.tree import ROOT
+
+pytestmark = pytest.mark.takes_up_to(300)  # each starts other runs of pytest, 10 to 25 s on a busy machine
 
 SAMPLE = """
 import gc

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.takes_up_to(300)  # each starts other runs of pytest, 15 s on a busy machine
+
 SAMPLE = '''
 import pytest
 from tests.security.probes import probe

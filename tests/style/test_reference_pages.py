@@ -17,6 +17,7 @@ from tickwise.ports.store import StoreStats
 from tickwise.roles.shared import messages
 
 
+@pytest.mark.takes_up_to(300)  # one is all sources read, 25 s on a busy machine
 @pytest.mark.parametrize(
     "generator",
     [api_page, errors_page, events_page, messages_page, metrics_page, runs_page],

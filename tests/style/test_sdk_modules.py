@@ -59,7 +59,7 @@ def test_strict_checkers_accept_the_sdk_and_a_program_that_uses_it(version: str,
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.takes_up_to(120)
+@pytest.mark.takes_up_to(300)
 def test_pyright_accepts_the_sdk_and_a_program_that_uses_it() -> None:
     """In its strict mode and on the oldest Python; what mypy must refuse in the sample, it refuses as well."""
     node = shutil.which("node")

@@ -11,6 +11,8 @@ import pytest
 
 from tests.style.tree import ROOT
 
+pytestmark = pytest.mark.takes_up_to(300)  # each starts other runs of pytest, 10 to 25 s on a busy machine
+
 SKIPS = {
     "within the test": "def test_it():\n    pytest.skip('no shovel')\n",
     "by a mark": "@pytest.mark.skipif(True, reason='no shovel')\ndef test_it():\n    pass\n",

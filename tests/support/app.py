@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -181,22 +181,23 @@ async def world(
             issuer=(issuer or usual_issuer)(store, clock),
             **{name: options.pop(name) for name in ("verifier", "sso", "proxy", "password_sign_in") if name in options},
         )
-    await control.start()
-    await admit_setting(store.keys, clock, ADMIN_KEY)
-
-    app = create_app(
-        control,
-        clock=clock,
-        metrics=metrics,
-        render_metrics=_rendering(metrics),
-        metrics_media=CONTENT_TYPE,
-        limits=LocalLimits(clock),
-        **options,
-    )
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app, client=(address, 4711)), base_url="http://tickwise",
-        headers={"Authorization": f"Bearer {ADMIN_KEY}"}, event_hooks={"response": [check_answer]},
-    ) as client:  # fmt: skip
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        await control.start()
+        stack.push_async_callback(control.stop)
+        await admit_setting(store.keys, clock, ADMIN_KEY)
+        app = create_app(
+            control,
+            clock=clock,
+            metrics=metrics,
+            render_metrics=_rendering(metrics),
+            metrics_media=CONTENT_TYPE,
+            limits=LocalLimits(clock),
+            **options,
+        )
+        client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app, client=(address, 4711)), base_url="http://tickwise",
+            headers={"Authorization": f"Bearer {ADMIN_KEY}"}, event_hooks={"response": [check_answer]},
+        )  # fmt: skip
+        await stack.enter_async_context(client)
         yield World(control, store, client, bell, clock, app, metrics)
-    await control.stop()
-    await store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,11 +141,14 @@ async def buffered(
     await broker.open(CLUSTER)
     metrics = Metrics()
     consumer = broker.consumer([REQUESTS], "the test")
-    await consumer.start()
     signer = SharedSecrets(api_keys) if api_keys else None
-    async with world(
-        clock=clock, store=link, broker=broker, signer=signer, shared_state=shared_state, **options
-    ) as here:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(broker.close)
+        await consumer.start()
+        stack.push_async_callback(consumer.stop)
+        here = await stack.enter_async_context(
+            world(clock=clock, store=link, broker=broker, signer=signer, shared_state=shared_state, **options)
+        )
         check = RequestCheck(
             SharedSecrets(recorder_keys) if recorder_keys else None,
             cluster=cluster or link.store.upkeep.cluster_id,
@@ -154,7 +157,7 @@ async def buffered(
         )
         applier = new_applier(link, clock, metrics)
         recorder = new_recorder(link, broker, clock, metrics, applier=applier, check=check)
-        yield Buffered(here, link, exchange, broker, applier, recorder, consumer, clock, metrics)
-        link.away = False
-    await consumer.stop()
-    await broker.close()
+        try:
+            yield Buffered(here, link, exchange, broker, applier, recorder, consumer, clock, metrics)
+        finally:
+            link.away = False

@@ -7,7 +7,7 @@ import asyncio
 import os
 import sys
 
-from tests.support.cassandras import linked
+from tests.support.cassandras import PATIENT_SECONDS, linked
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.keeper.log import OwnershipLost
 
@@ -16,7 +16,7 @@ REFUSED = "refused"
 
 async def main(url: str, shard: int, lease_seconds: float) -> None:
     """Print `position body` for each entry, then `refused`."""
-    async with linked(url) as link:
+    async with linked(url, answer_seconds=PATIENT_SECONDS) as link:
         log = CassandraLog(link, shard, lease_seconds=lease_seconds)
         await log.acquire(f"process {os.getpid()}", "")
         number = 0

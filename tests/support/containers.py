@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
-from tests.support.runners import OWN_USER
+from tests.support.runners import OWN_USER, PATIENCE_SECONDS
 from tickwise.adapters.clock import SystemClock
 from tickwise.adapters.runner.container.router import IsolationRouter
 from tickwise.adapters.runner.containers import ContainerPolicy
@@ -37,7 +37,7 @@ class EngineLook:
     def ask(self, method: str, path: str, body: str = "") -> tuple[int, bytes]:
         """Status and body of its answer. Raises OSError."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(30.0)
+            connection.settimeout(PATIENCE_SECONDS)
             connection.connect(self._socket)
             head = f"{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())

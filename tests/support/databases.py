@@ -28,6 +28,8 @@ VARIABLE = "TICKWISE_TEST_DATABASE_URL"
 # of durability start servers of their own.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 DROP_ATTEMPTS = 5
+CONNECT_SECONDS = 60.0
+"""A busy machine takes seconds to begin a session."""
 
 SAID_BYTES = 3_000
 
@@ -91,8 +93,8 @@ async def _may_make_databases(postgres: EmbeddedPostgres, cluster: Path, url: st
     assert postgres.pid is not None
     os.kill(postgres.pid, signal.SIGHUP)
     connection = await eventually(lambda: connects(superuser), what="the superuser may connect")
-    await connection.execute("ALTER ROLE tickwise CREATEDB CREATEROLE")
-    await connection.close()
+    async with closed_at_end(connection):
+        await connection.execute("ALTER ROLE tickwise CREATEDB CREATEROLE")
     rules.write_text(product_rules)
     os.kill(postgres.pid, signal.SIGHUP)
 
@@ -100,18 +102,27 @@ async def _may_make_databases(postgres: EmbeddedPostgres, cluster: Path, url: st
 async def connects(url: str) -> asyncpg.Connection | None:
     """A session of the database `postgres`, if the server lets that role in by now."""
     try:
-        return await asyncpg.connect(with_database(url, "postgres"), timeout=5)
+        return await asyncpg.connect(with_database(url, "postgres"), timeout=CONNECT_SECONDS)
     except asyncpg.InvalidPasswordError:
         return None
+
+
+@asynccontextmanager
+async def closed_at_end(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """However the block ends: what is left open is found in a later test."""
+    try:
+        yield
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
 async def database(server_url: str, template: str = "template1") -> AsyncIterator[str]:
     """The address of a fresh database, empty or a copy of another one, gone afterwards whoever is still connected."""
     name = f"tickwise_test_{os.getpid()}_{next(_numbers)}"
-    connection = await asyncpg.connect(server_url, timeout=10)
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    await connection.close()
+    connection = await asyncpg.connect(server_url, timeout=CONNECT_SECONDS)
+    async with closed_at_end(connection):
+        await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield with_database(server_url, name)
     finally:
@@ -130,8 +141,8 @@ async def sessions_waiting(connection: asyncpg.Connection) -> int:
 
 async def _drop(server_url: str, name: str) -> None:
     """Not WITH (FORCE), which only a superuser may use while autovacuum is at work there; plain DROP sends it away."""
-    connection = await asyncpg.connect(server_url, timeout=10)
-    try:
+    connection = await asyncpg.connect(server_url, timeout=CONNECT_SECONDS)
+    async with closed_at_end(connection):
         for attempt in range(1, DROP_ATTEMPTS + 1):
             await connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user",
@@ -143,5 +154,3 @@ async def _drop(server_url: str, name: str) -> None:
             except asyncpg.ObjectInUseError:
                 if attempt == DROP_ATTEMPTS:
                     raise
-    finally:
-        await connection.close()

@@ -53,6 +53,15 @@ class EngineProxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        try:
+            await self._pass_on(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            return  # the server of asyncio takes no cancelled task
+        finally:
+            writer.close()
+            self._tasks.discard(task)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_engine, to_engine = await asyncio.open_unix_connection(str(self._engine))
         awaited = asyncio.Event()
         back = asyncio.create_task(self._back(from_engine, writer, awaited))
@@ -72,13 +81,9 @@ class EngineProxy:
                 await to_engine.drain()
             to_engine.write_eof()
             await back
-        except (OSError, asyncio.CancelledError):
-            return  # the server of asyncio takes no cancelled task
         finally:
             back.cancel()
-            writer.close()
             to_engine.close()
-            self._tasks.discard(task)
 
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, awaited: asyncio.Event) -> None:
         while piece := await reader.read(65_536):

@@ -52,7 +52,7 @@ class HttpReceiver:
         """The address of a path."""
         return f"http://127.0.0.1:{self.port}{path}"
 
-    async def until(self, count: int, within_seconds: float = 20.0) -> None:
+    async def until(self, count: int, within_seconds: float = 60.0) -> None:
         """Return once it has heard so many requests."""
         async with asyncio.timeout(within_seconds), self._came:
             await self._came.wait_for(lambda: len(self.heard) >= count)

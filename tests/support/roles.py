@@ -92,7 +92,7 @@ class _Forker:
 
     def _end(self) -> None:
         self._socket.close()
-        self._process.wait(10)
+        self._process.wait(60)
 
     def fork(self, arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes]) -> Forked:
         """See the function."""
@@ -101,6 +101,10 @@ class _Forker:
         try:
             socket.send_fds(self._socket, [request], [output.fileno()])
             pid = int(self._socket.recv(MESSAGE_BYTES) or b"0")
+        except BaseException:
+            _forker.cache_clear()  # its answer may come yet, and would be taken for that to the next request
+            self._end()
+            raise
         finally:
             _control(SET_CHILD_SUBREAPER, 0)
         if not pid:

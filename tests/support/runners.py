@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import psutil
 import pytest
 
 from tickwise.adapters.runner.process import tree as process_tree
+from tickwise.adapters.runner.process.parent import parent_program
+from tickwise.adapters.runner.process.warm import zygote
 
 PATIENCE_SECONDS = 60.0
 OWN_USER = "root" if os.geteuid() == 0 else None
@@ -41,3 +46,17 @@ def gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+@contextlib.contextmanager
+def forks_within(seconds: float) -> Iterator[None]:
+    """A zygote that takes longer for a fork is given up. Most tests are patient: they ask which zygote a script has,
+    on a machine that may stand still for some seconds."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="tickwise-tests-") as folder:
+        program, source = Path(folder) / "parent_program.py", Path(parent_program.__file__).read_text()
+        source, count = re.subn(r"^FORK_SECONDS = .*$", f"FORK_SECONDS = {seconds}", source, flags=re.MULTILINE)
+        assert 1 == count
+        program.write_text(source)
+        patch.setattr(parent_program, "__file__", str(program))
+        patch.setattr(zygote, "FORK_SECONDS", seconds)
+        yield

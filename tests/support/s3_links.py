@@ -33,6 +33,8 @@ class S3Link:
     """The harm is done to requests that begin with this alone, such as `PUT`; empty: to all."""
     answered: int = 0
     """Requests that were answered in the server's place."""
+    cuts: int = 0
+    """Requests in whose midst their link was reset."""
     carried: int = 0
     """Bytes of the server's answers."""
     url: str = ""
@@ -91,6 +93,7 @@ class S3Link:
                 length = _length(head)
                 if harmed and self.mode == "cut":
                     await reader.read(max(1, length // 2))
+                    self.cuts += 1
                     return
                 body = await reader.readexactly(length) if length else b""
                 if harmed and self.mode == "stall":

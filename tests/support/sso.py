@@ -31,21 +31,24 @@ async def sso_pages(
     *,
     roles: str = ROLES,
     clock: Clock | None = None,
-    timeout_seconds: float = 5.0,
+    requests: IssuerRequests | None = None,
     rules: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Rig]:
-    """Pages that this provider signs people in to. `rules`: fields of `ProviderRules`."""
+    """Pages that this provider signs people in to. `requests`: the way there. `rules`: fields of `ProviderRules`."""
     clock = clock or ShiftedClock()
     client = ClientConfig(
         client_id=CLIENT, client_secret=SECRET, redirect_uri=LOCAL + CALLBACK,
         scopes=("openid", "profile", "email", "groups"),
     )  # fmt: skip
-    provider = OidcProvider(server.url, client, IssuerRequests(OutgoingWay(timeout_seconds=timeout_seconds)), clock)
+    requests = requests or IssuerRequests(OutgoingWay(timeout_seconds=60.0))
+    provider = OidcProvider(server.url, client, requests, clock)
     given = ProviderRules(public_url=LOCAL, roles=read_role_mapping(roles), **(rules or {}))
-    async with pages(clock=clock, sso=SsoConfig(provider, given), **options) as rig:
-        yield rig
-    await provider.close()
+    try:
+        async with pages(clock=clock, sso=SsoConfig(provider, given), **options) as rig:
+            yield rig
+    finally:
+        await provider.close()
 
 
 class Person:
@@ -57,7 +60,7 @@ class Person:
         self.browser: Browser = rig.browser(address=f"127.0.0.{rig.machines + 1}")
         # No connection outlives its request, so nobody has to close this.
         self.there = httpx2.AsyncClient(
-            follow_redirects=False, limits=httpx2.Limits(max_keepalive_connections=0), timeout=20.0
+            follow_redirects=False, limits=httpx2.Limits(max_keepalive_connections=0), timeout=60.0
         )
         self.session: str | None = None
         """The cookie of the session here."""

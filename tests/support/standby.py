@@ -46,17 +46,17 @@ class Standby:
     async def cut(self) -> None:
         """It gets nothing more from its primary, as if the network between them were cut."""
         connection = await asyncpg.connect(self._superuser)
-        await connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
-        await connection.execute("SELECT pg_reload_conf()")
-        look = "SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)"
-        await eventually(lambda: connection.fetchval(look), what="the standby's stream is cut")
-        await connection.close()
+        async with databases.closed_at_end(connection):
+            await connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            await connection.execute("SELECT pg_reload_conf()")
+            look = "SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)"
+            await eventually(lambda: connection.fetchval(look), what="the standby's stream is cut")
 
     async def promote(self) -> None:
         """It takes writes from now on, on a timeline of its own."""
         connection = await asyncpg.connect(self._superuser)
-        assert await connection.fetchval("SELECT pg_promote()") is True
-        await connection.close()
+        async with databases.closed_at_end(connection):
+            assert await connection.fetchval("SELECT pg_promote()") is True
 
     async def end(self) -> None:
         """End it."""
@@ -89,14 +89,15 @@ class Pair:
 
     async def caught_up(self) -> None:
         """Wait until the standby has all that the primary has written by now."""
-        primary, standby = await asyncpg.connect(self.primary), await asyncpg.connect(self.standby)
-        written = await primary.fetchval("SELECT pg_current_wal_insert_lsn()::text")
-        # Nothing else may follow, and then the log is not sent for a while.
-        await primary.execute("SELECT txid_current()")
-        look = "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
-        await eventually(lambda: standby.fetchval(look, written), what="the standby follows")
-        await primary.close()
-        await standby.close()
+        primary = await asyncpg.connect(self.primary)
+        async with databases.closed_at_end(primary):
+            written = await primary.fetchval("SELECT pg_current_wal_insert_lsn()::text")
+            # Nothing else may follow, and then the log is not sent for a while.
+            await primary.execute("SELECT txid_current()")
+        standby = await asyncpg.connect(self.standby)
+        async with databases.closed_at_end(standby):
+            look = "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn"
+            await eventually(lambda: standby.fetchval(look, written), what="the standby follows")
 
 
 @asynccontextmanager
@@ -134,8 +135,8 @@ async def _follow(cluster: Cluster, url: str) -> tuple[ServerProcess, Path]:
     """A standby that is ready to be asked, and the folder of its socket."""
     superuser = _as_superuser(url)
     connection = await eventually(lambda: databases.connects(superuser), what="the superuser may connect")
-    least = [f"{name}={await connection.fetchval(f'SHOW {name}')}" for name in AT_LEAST]
-    await connection.close()
+    async with databases.closed_at_end(connection):
+        least = [f"{name}={await connection.fetchval(f'SHOW {name}')}" for name in AT_LEAST]
     data, sockets = cluster.root / "standby", cluster.root / "run2"
     for folder in (data, sockets):
         folder.mkdir(mode=0o700)

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from tests.support.cassandras import CLOCK, linked
+from tests.support.cassandras import CLOCK, PATIENT_SECONDS, linked
 from tests.support.table_rows import end_runs
 from tickwise.adapters.store.cassandra.log import CassandraLog
 from tickwise.adapters.store.cassandra.readable.writing import CassandraTables
@@ -25,6 +25,8 @@ PAUSE_SECONDS = 0.05
 JOBS_A_BATCH = 20
 TIMERS_A_BATCH = 500
 AWAY_SECONDS = 36_000.0
+LEASE_SECONDS = 60.0
+"""Nobody waits for its end: the test takes the shard from the dead."""
 LITTLE_BYTES = 2 << 20
 """Of the log 250 kB, 1,200 changes and 800 rows: a few batches."""
 
@@ -45,10 +47,10 @@ async def add_timers(store: KeeperStore, count: int, seed: str) -> None:
 
 async def work(url: str, shard: int, *, timers: bool) -> None:
     """Until somebody kills this process."""
-    async with linked(url) as link:
+    async with linked(url, answer_seconds=PATIENT_SECONDS) as link:
         budget = BacklogBudget(LITTLE_BYTES) if timers else None
         projector = TableProjector(SlowTables(link, shard), CLOCK, shard=shard, budget=budget)
-        store = KeeperStore(CassandraLog(link, shard, lease_seconds=1.0), CLOCK, projection=projector)
+        store = KeeperStore(CassandraLog(link, shard, lease_seconds=LEASE_SECONDS), CLOCK, projection=projector)
         await store.open()
         done = 0
         while True:

@@ -102,9 +102,9 @@ class TwoDatabases:
 @asynccontextmanager
 async def _opened(*urls: str) -> AsyncIterator[TwoDatabases]:
     one, two = (PostgresStore(url, clock=SystemClock()) for url in urls)
-    for store in (one, two):
-        await store.open()
     try:
+        for store in (one, two):
+            await store.open()
         yield TwoDatabases((urls[0], urls[1]), (one, two))
     finally:
         for store in (one, two):
@@ -125,8 +125,8 @@ async def two_databases(postgres_url: str, template: str, *, named: bool = True)
     async with databases.database(postgres_url, template) as one, databases.database(postgres_url, template) as two:
         for url in (one, two):
             connection = await asyncpg.connect(url)
-            await connection.execute("UPDATE tickwise.cluster SET cluster_id = gen_random_uuid()")
-            await connection.close()
+            async with databases.closed_at_end(connection):
+                await connection.execute("UPDATE tickwise.cluster SET cluster_id = gen_random_uuid()")
         async with _opened(one, two) as both:
             if named:
                 await both.name_shards()

@@ -18,7 +18,7 @@ from tickwise.domain.fencing import epoch_of
 TASK_SECONDS: Final = 0.4
 AWAY_SECONDS: Final = 5.0
 """From the primary's death to the promotion."""
-GOES_ON_SECONDS: Final = 60.0
+GOES_ON_SECONDS: Final = 100.0
 """A bound for the whole: what is judged is that every job goes on."""
 SUCCESS: Final = 5
 FREE_SHARE: Final = 4

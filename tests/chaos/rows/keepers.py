@@ -80,8 +80,8 @@ async def _kill_each(scene: KeeperScene, restarts: asyncio.TaskGroup) -> None:
             continue
         player = scene.dice.choice(working)
         if victim == "executor":
-            if not await scene.kill_busy(player):
-                continue
+            # The load goes on, so there is something to lose; on a slow machine that may take some time.
+            await eventually(partial(scene.kill_busy, player), within_seconds=90, what="an executor holds something")
         else:
             scene.kill(player)
         restarts.create_task(restart_later(scene, player))
@@ -149,7 +149,7 @@ async def frozen_owner(scene: KeeperScene) -> None:
         await scene.another_owns(owner)
     finally:
         owner.role.signal(signal.SIGCONT)
-    await owner.role.event("log_lost", count=before + 1)
+    await owner.role.event("log_lost", count=before + 1, within_seconds=90)
 
 
 async def killed_owner(scene: KeeperScene) -> None:

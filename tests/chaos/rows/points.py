@@ -14,13 +14,12 @@ from typing import Final
 from tests.chaos.dying import VARIABLE
 from tests.chaos.evidence import Knowledge
 from tests.chaos.row import Row, Size
-from tests.chaos.rows.jobs import function
+from tests.chaos.rows.jobs import function, shell
 from tests.chaos.scene import CLOCK, Player, Scene
 from tests.support.waiting import eventually
 
 DYING: Final = (sys.executable, "-m", "tests.chaos.dying")
 LASTING_SECONDS: Final = 0.5
-"""Long enough that its start is recorded while it runs."""
 WORKING: Final = (
     "executors.join:before", "executors.join:after", "executors.beat:before", "executors.beat:after",
     "attempts.claim:before", "attempts.claim:after", "attempts.start:before", "attempts.start:after",
@@ -36,8 +35,6 @@ FIRING: Final = (
 )  # fmt: skip
 ANSWERING: Final = ("jobs.add:before", "jobs.add:after")
 DEATH_SECONDS: Final = 80.0
-LEAVING_SECONDS: Final = 6.0
-"""Its recorded start is seen while it runs, on a busy machine too."""
 BEYOND_HORIZON_SECONDS: Final = 3.5
 """What is due sooner becomes a run when it is submitted."""
 
@@ -75,16 +72,19 @@ async def _round(scene: Scene, name: str) -> None:
         await player.role.ended(60)
 
 
-def _queues() -> list[str]:
-    """One for each executor that dies: working, leaving, or losing what is then guarded."""
+def _queues() -> dict[str, str]:
+    """One for each executor that dies, and its point: working, leaving, or losing what is then guarded."""
     points = {"w": WORKING, "l": LEAVING, "g": GUARDED}
-    return [f"{kind}{place}" for kind, named in points.items() for place in range(len(named))]
+    return {f"{kind}{place}": point for kind, named in points.items() for place, point in enumerate(named)}
 
 
 async def _executors_die(scene: Scene, name: str) -> None:
-    """Each with one run of its own."""
-    for queue in _queues():
-        body = function(scene, "lasting", seconds=LEAVING_SECONDS if queue.startswith("l") else LASTING_SECONDS)
+    """Each with one run of its own. Where its start must be recorded while it runs, it waits until they are dead."""
+    gate = scene.folder / f"{name} dead"
+    waiting = shell(scene, f'until [ -e "{gate}" ]; do sleep 0.05; done')
+    for queue, point in _queues().items():
+        waits = point in LEAVING or (queue.startswith("w") and point.startswith("attempts.start:"))
+        body = waiting if waits else function(scene, "lasting", seconds=LASTING_SECONDS)
         await scene.clients.submit(f"{name} {queue}", {**body, "queue": queue})
     victims = [start_at(scene, "executor", point, TICKWISE_QUEUES=f"w{place}") for place, point in enumerate(WORKING)]
     victims += [
@@ -99,6 +99,7 @@ async def _executors_die(scene: Scene, name: str) -> None:
         for player in leaving:
             together.create_task(_told_to_stop(scene, player))
     await _dead([*victims, *leaving])
+    gate.touch()
 
 
 async def _told_to_stop(scene: Scene, player: Player) -> None:

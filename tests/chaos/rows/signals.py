@@ -92,6 +92,19 @@ async def _ended(scene: Scene, job: UUID) -> bool:
 # ------------------------------------------------------------------ what is done to it
 
 
+async def _answer(redis: Redis, *command: str) -> bytes:
+    """To a command that may be repeated, as soon as there is one: the machine may hold Redis up for longer than one
+    question waits."""
+
+    async def look() -> bytes | None:
+        try:
+            return await asyncio.to_thread(redis.says, *command)
+        except OSError:
+            return None
+
+    return await eventually(look, within_seconds=60, what=f"Redis answers {command[0]}")
+
+
 @asynccontextmanager
 async def _none(_redis: Redis, _every: float) -> AsyncIterator[None]:
     yield
@@ -103,7 +116,7 @@ async def _emptied(redis: Redis, every: float) -> AsyncIterator[None]:
 
     async def empty() -> None:
         while True:
-            assert redis.says("FLUSHALL") == b"+OK\r\n"
+            assert await _answer(redis, "FLUSHALL") == b"+OK\r\n"
             await CLOCK.sleep(every)
 
     flushing = asyncio.create_task(empty())
@@ -128,12 +141,12 @@ async def _down(redis: Redis, _every: float) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _read_only(redis: Redis, _every: float) -> AsyncIterator[None]:
     """As a replica whose primary is away: it answers what it knows and takes nothing."""
-    assert redis.says("REPLICAOF", "127.0.0.1", "1") == b"+OK\r\n"
+    assert (await _answer(redis, "REPLICAOF", "127.0.0.1", "1")).startswith(b"+OK")
     try:
-        assert redis.says("SET", "a", "b").startswith(b"-READONLY")
+        assert (await _answer(redis, "SET", "a", "b")).startswith(b"-READONLY")
         yield
     finally:
-        redis.says("REPLICAOF", "NO", "ONE")
+        await _answer(redis, "REPLICAOF", "NO", "ONE")
 
 
 @asynccontextmanager
@@ -143,7 +156,7 @@ async def _slow(redis: Redis, _every: float) -> AsyncIterator[None]:
     async def slow() -> None:
         while True:
             # All clients are put off for so long; this one is a client too, and is answered at once.
-            await asyncio.to_thread(redis.says, "CLIENT", "PAUSE", str(SLOW_MILLISECONDS), "ALL")
+            await _answer(redis, "CLIENT", "PAUSE", str(SLOW_MILLISECONDS), "ALL")
             await CLOCK.sleep(SLOW_MILLISECONDS / 1_000 + 0.01)
 
     slowing = asyncio.create_task(slow())

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from tests.chaos.older import OlderServer, older_server
 from tests.chaos.row import Row, Size
 from tests.chaos.rows.jobs import function, mixed
 from tests.chaos.scene import CLOCK, PATIENT, ROOT, Player, Scene
+from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import schema_status, upgrade
 from tickwise.domain.errors import StoreUnavailable
 from tickwise.domain.history.checker import Edge
@@ -54,8 +56,9 @@ async def upgrading(scene: Scene, size: Size) -> Knowledge:
     await scene.all_fired(within_seconds=STEP_SECONDS)
     await fleet.tell_who_ended()
     for job_id in recurring:
-        runs = await scene.clients.get(f"/jobs/{job_id}/runs?limit=100")
-        ends = [run["status"] for run in runs or ()]
+        path = f"/jobs/{job_id}/runs?limit=100"
+        runs = await eventually(partial(scene.clients.get, path), within_seconds=60, what="an API answers")
+        ends = [run["status"] for run in runs]
         if ends != ["SUCCESS"] * OCCURRENCES:
             scene.complain(f"a job that recurs {OCCURRENCES} times has the runs {ends}")
     freed = int(await scene.ask("freed_most"))

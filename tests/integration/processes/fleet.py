@@ -20,8 +20,8 @@ from tests.support.roles import Forked, fork, may_fork
 from tests.support.waiting import eventually
 
 KEY = "tests-bootstrap-key-of-more-than-32-characters"
-START_SECONDS = 60.0
-"""A start takes a second; on a machine that does much else, more."""
+PATIENCE_SECONDS = 90.0
+"""For what comes in a second, on a machine that may stand still for some of them, again and again."""
 
 
 class Role:
@@ -47,7 +47,7 @@ class Role:
         self._entries += [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
         return [entry for entry in self._entries if entry.get("event") == name]
 
-    async def event(self, name: str, *, count: int = 1, within_seconds: float = 30.0) -> dict[str, Any]:
+    async def event(self, name: str, *, count: int = 1, within_seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """Its `count`th log line of this event, once it is there."""
 
         def found() -> list[dict[str, Any]] | None:
@@ -61,19 +61,19 @@ class Role:
 
     async def ready(self) -> str | None:
         """Wait until it works; its address, if it has one."""
-        url: str | None = (await self.event("up", within_seconds=START_SECONDS))["url"]
+        url: str | None = (await self.event("up"))["url"]
         return url
 
     def kill(self) -> None:
         """As `kill -9` does, and the kernel when memory runs out: the process alone, without a farewell."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(PATIENCE_SECONDS)
 
     def signal(self, number: signal.Signals) -> None:
         """To the process alone."""
         self.process.send_signal(number)
 
-    async def ended(self, within_seconds: float = 30.0) -> int:
+    async def ended(self, within_seconds: float = PATIENCE_SECONDS) -> int:
         """Its exit status, once it has ended by itself."""
         await eventually(lambda: self.process.poll() is not None, within_seconds=within_seconds, what="it ends")
         return int(self.process.wait(0))
@@ -138,7 +138,7 @@ class Fleet:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 role.process.wait(20)
             kill_group(role.process)
-            role.process.wait(10)
+            role.process.wait(PATIENCE_SECONDS)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -158,8 +158,8 @@ class Fleet:
         )
 
 
-def api_client(url: str = "http://unnamed.invalid") -> httpx2.AsyncClient:
-    """Requests below `/api/v1` of a role of the fleet, as its admin."""
+def api_client(url: str = "http://unnamed.invalid", *, timeout: float = 20.0) -> httpx2.AsyncClient:
+    """Requests below `/api/v1` of a role of the fleet, as its admin. It waits for `timeout` seconds for each answer."""
     # Without the certificates of the world, which take longer to load than a test has to wait.
     headers = {"Authorization": f"Bearer {KEY}"}
-    return httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=20, verify=False, trust_env=False)
+    return httpx2.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=timeout, verify=False, trust_env=False)

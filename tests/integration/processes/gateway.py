@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 """Whoever was asked was away, or somebody behind it was."""
-ASK_SECONDS: Final = 60.0
+ASK_SECONDS: Final = 90.0
 TEMPLATE: Final = re.compile(r"\{\w+\}")
 
 

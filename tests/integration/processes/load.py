@@ -18,7 +18,7 @@ from tests.integration.processes.witness import SQL, Witness
 from tests.support.waiting import eventually
 
 CLIENTS = 8
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 
 
 class Load:

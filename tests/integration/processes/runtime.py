@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx2
 import psutil
 
@@ -15,22 +16,44 @@ from tests.support.waiting import eventually
 
 SETTINGS = {"TICKWISE_LEASE_SECONDS": "60", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
 """A lease that no stall of a busy machine costs."""
-DOOMED = {"TICKWISE_LEASE_SECONDS": "4"}
-"""For an executor that is to be lost: a lease so short that others take over while a test looks."""
+DOOMED = {"TICKWISE_LEASE_SECONDS": "10"}
+"""For an executor that is frozen until its lease is over: short enough to wait for, and longer than a busy machine is
+likely to stand still before that. One that is killed needs none: see `House.expire`."""
+
+
+EXPIRE = "UPDATE tickwise.executors SET lease = born, lease_seconds = 0 WHERE executor = ANY($1) AND gone IS NULL"
+"""No lease ends sooner after a start of the server than it lasts: so it lasts no time."""
 
 
 class House:
     """The two of them, and executors on demand, each test's on a queue of its own."""
 
-    def __init__(self, fleet: Fleet, client: httpx2.AsyncClient) -> None:
+    def __init__(self, fleet: Fleet, client: httpx2.AsyncClient, database_url: str) -> None:
         self.fleet = fleet
         self.client = client
+        self._database_url = database_url
 
     async def executor(self, queue: str, **settings: str) -> Role:
         """One at work on that queue."""
         role = self.fleet.start("executor", TICKWISE_QUEUES=queue, **settings)
         await role.ready()
         return role
+
+    async def expire(self, lost: Role) -> None:
+        """Its lease is over now, as if the time had passed; it is killed or frozen, and the scheduler finds that."""
+        number = lost.events("executor_joined")[-1]["executor"]
+        connection = await asyncpg.connect(self._database_url)
+
+        async def is_gone() -> bool:
+            # Again and again: a last renewal may have been under way.
+            await connection.execute(EXPIRE, [number])
+            found = await connection.fetchval("SELECT gone FROM tickwise.executors WHERE executor = $1", number)
+            return found is not None
+
+        try:
+            await eventually(is_gone, what="it is taken for dead")
+        finally:
+            await connection.close()
 
     async def submit(self, **body: Any) -> str:
         """The id of a new job that runs at once; of its run, see `run`."""
@@ -52,7 +75,7 @@ class House:
             return found if holds(found) else None
 
         try:
-            return await eventually(look, within_seconds=30, what=what)
+            return await eventually(look, what=what)
         except AssertionError as failure:
             raise AssertionError(f"{failure}\n{await self.run(job_id)}\n{self.fleet.logs()}") from None
 
@@ -71,8 +94,8 @@ async def runtime(database_url: str, folder: Path, **settings: str) -> AsyncIter
         url = await api.ready()
         await scheduler.ready()
         assert url is not None
-        async with api_client(url) as client:
-            yield House(fleet, client)
+        async with api_client(url, timeout=60) as client:
+            yield House(fleet, client, database_url)
     finally:
         fleet.stop()
 
@@ -103,7 +126,6 @@ class Errand:
         """The processes of the `count`th attempt, once it has begun."""
         attempts = await eventually(
             lambda: found if len(found := self.attempts()) >= count else None,
-            within_seconds=30,
             what=f"attempt {count} begins",
         )
         return attempts[count - 1][1:]
@@ -129,6 +151,6 @@ def active(pids: list[int]) -> list[int]:
     return [pid for pid in pids if lives(pid)]
 
 
-async def gone(pids: list[int], *, within_seconds: float = 5.0) -> None:
+async def gone(pids: list[int], *, within_seconds: float = 60.0) -> None:
     """Wait until none of these processes is there any more."""
     await eventually(lambda: not active(pids), within_seconds=within_seconds, what=f"{pids} end")

@@ -38,7 +38,7 @@ async def test_nothing_that_a_killed_api_acknowledged_is_lost(fleet: Fleet, data
             first.kill()
             load.url = spare
             await load.acknowledges(100)
-        await eventually(lambda: nothing_lives(connection), within_seconds=30, what="all has ended")
+        await eventually(lambda: nothing_lives(connection), what="all has ended")
         ended = await judge(connection, witness)
         await each_once(connection, load, ended)
     except AssertionError as failure:

@@ -114,7 +114,7 @@ async def attacked(
             await keeper.ready()
             roles = [fleet.start(*words) for words in (("api", "--port", "0"), ("scheduler",), ("executor",))]
             urls = [await role.ready() for role in roles]
-            async with api_client(urls[0] or "") as admin, linked(url) as link:
+            async with api_client(urls[0] or "", timeout=60) as admin, linked(url) as link:
                 yield Attacked(fleet, keeper, urls[0] or "", admin, link)
         except BaseException as failure:
             failure.add_note(fleet.logs())
@@ -215,7 +215,7 @@ async def test_a_token_that_is_read_in_the_tables_opens_nothing(attacked: Attack
     await attacked.goes_on()
     tokens = await attacked.link.run("SELECT execution_token, job_id, run_id FROM attempts LIMIT 5")
     assert tokens
-    async with api_client(attacked.url) as stranger:
+    async with api_client(attacked.url, timeout=60) as stranger:
         for token, job_id, run_id in tokens:
             for given in (str(token), f"tw_{token}", f"{token}.{run_id}", hex(token)):
                 headers = {"Authorization": f"Bearer {given}"}

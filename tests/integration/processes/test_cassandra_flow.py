@@ -93,7 +93,7 @@ async def test_the_life_of_a_job_is_read_in_the_tables(fleet: tuple[Fleet, Setti
     started = [roles.start(*words) for words in (("api", "--port", "0"), ("scheduler",), ("recorder",))]
     urls = [await role.ready() for role in started]
     begin = datetime.fromtimestamp(CLOCK.now(), UTC)
-    async with api_client(urls[0] or "") as client, linked(url) as link:
+    async with api_client(urls[0] or "", timeout=60) as client, linked(url) as link:
         reader = Reader(link)
         task = {"kind": "function", "name": "tests.nothing_at_all"}
         at = begin + timedelta(hours=30)

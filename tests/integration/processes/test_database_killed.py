@@ -83,7 +83,7 @@ async def test_a_killed_database_costs_a_pause_and_nothing_else(
         url,
         tmp_path,
         TICKWISE_FUNCTION_MODULES="tests.integration.processes.tasks",
-        TICKWISE_LEASE_SECONDS="6",
+        TICKWISE_LEASE_SECONDS="60",  # the database may take its time to come back
         TICKWISE_HEARTBEAT_SECONDS="0.5",
     )
     folder.append(fleet)
@@ -108,7 +108,7 @@ async def test_a_killed_database_costs_a_pause_and_nothing_else(
         assert load.retry_after <= {"1", "2", "3", "4", "5"}
         connection = await asyncpg.connect(url)
         try:
-            await eventually(lambda: nothing_lives(connection), within_seconds=30, what="all has ended")
+            await eventually(lambda: nothing_lives(connection), what="all has ended")
             ended = await judge(connection, witness)
             await each_once(connection, load, ended)
         finally:
@@ -123,5 +123,5 @@ async def test_a_killed_database_costs_a_pause_and_nothing_else(
 
 
 async def _ready(address: str, path: str = "/readyz") -> httpx2.Response:
-    async with httpx2.AsyncClient(timeout=20, verify=False, trust_env=False) as client:
+    async with httpx2.AsyncClient(timeout=60, verify=False, trust_env=False) as client:
         return await client.get(address + path)

@@ -132,7 +132,7 @@ async def test_an_executor_with_that_role_gives_its_metrics_and_the_health_of_ea
     """What it may read is shown. Of timers, which it may not read, it says nothing, rather than that there are none."""
     _, executor = here
     port = (await executor.event("up"))["health_url"]
-    async with httpx2.AsyncClient(base_url=port) as client:
+    async with httpx2.AsyncClient(base_url=port, timeout=60) as client:
         metrics, health = await client.get("/metrics"), await client.get("/healthz")
     assert (200, 200) == (metrics.status_code, health.status_code), (metrics.text[-500:], health.text)
     shown = dict(line.rsplit(" ", 1) for line in metrics.text.splitlines() if not line.startswith("#"))

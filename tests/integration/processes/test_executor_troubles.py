@@ -29,7 +29,7 @@ def errand(tmp_path: Path) -> Errand:
 
 async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: Errand) -> None:
     """All of their processes, at once and without its help, so that no run goes on beside its own repetition."""
-    first = await here.executor("killed", **DOOMED)
+    first = await here.executor("killed")
     job_id = await here.submit(task=errand.task(), queue="killed", max_retries=0)
     processes = await errand.begun(1)
     await here.until(job_id, lambda run: run["status"] == "RUNNING", "its start is on record")
@@ -38,6 +38,7 @@ async def test_the_tasks_of_a_killed_executor_die_with_it(here: House, errand: E
     assert work.is_dir()
     first.kill()
     await gone(processes)
+    await here.expire(first)
     await eventually(lambda: not work.exists(), what="its work folder is removed")
     await here.executor("killed")
     await errand.begun(2)
@@ -104,7 +105,7 @@ async def test_no_task_of_a_frozen_executor_goes_on_beside_its_second_attempt(he
 
 async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path: Path) -> None:
     """Its task ended while it was frozen and taken for dead; what counts is the attempt of its successor."""
-    frozen = await here.executor("late", **DOOMED)
+    frozen = await here.executor("late")
     end, said = tmp_path / "end", tmp_path / "said"
     command = (
         f"echo begun >> {said}; until [ -e {end} ]; do sleep 0.02; done; "
@@ -116,6 +117,7 @@ async def test_the_result_of_a_frozen_executor_is_refused(here: House, tmp_path:
     frozen.signal(signal.SIGSTOP)
     end.touch()
     await eventually(lambda: said.read_text().count("ended"), what="its task ends")
+    await here.expire(frozen)
     await here.until(job_id, lambda run: run["status"] == "QUEUED", "it is taken for dead")
     frozen.signal(signal.SIGCONT)
     await frozen.event("executor_joined", count=2)

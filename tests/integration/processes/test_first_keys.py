@@ -25,7 +25,7 @@ def fleet(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
 
 
 async def _status(url: str, key: str) -> int:
-    async with api_client(url) as client:
+    async with api_client(url, timeout=60) as client:
         answer: httpx2.Response = await client.get("/jobs", headers={"Authorization": f"Bearer {key}"})
         return answer.status_code
 

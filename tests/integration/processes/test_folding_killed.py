@@ -25,8 +25,10 @@ FROM generate_series(1, $3::int) n, LATERAL (SELECT ($2 || lpad(to_hex(n), 20, '
 PENDING = "SELECT coalesce(jsonb_object_agg(namespace, n), '{}') FROM (SELECT h.namespace, count(*) AS n "
 PENDING += "FROM tickwise.failures_new f JOIN tickwise.history h USING (run_id) GROUP BY 1) s"
 COUNTED = "SELECT coalesce(sum(failures), 0)::int FROM tickwise.error_groups WHERE namespace = $1"
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%error_groups%'"
-GONE = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name LIKE 'tickwise%' AND pid <> pg_backend_pid()"
+HERE = "FROM pg_stat_activity WHERE datname = current_database()"
+"""The server may be that of other tests as well."""
+WAITING = f"SELECT count(*) {HERE} AND wait_event_type = 'Lock' AND query LIKE '%error_groups%'"
+GONE = f"SELECT count(*) = 0 {HERE} AND application_name LIKE 'tickwise%' AND pid <> pg_backend_pid()"
 JOB = UUID("01a1cb02-1c4d-89f8-8cc2-34648df1d133")
 
 

@@ -103,7 +103,7 @@ async def fleet(
             await role.ready()
         url = await api.ready()
         assert url is not None
-        async with api_client(url) as client:
+        async with api_client(url, timeout=60) as client:
             yield made, client
     finally:
         made.stop()

@@ -166,7 +166,7 @@ async def test_a_keeper_tells_its_metrics(cluster: Cluster) -> None:
     assert answer.status_code in (201, 503), answer.text
 
     async def told() -> list[dict[str, float]] | None:
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
             texts = [(await client.get(f"{url}/metrics")).raise_for_status().text for url in urls]
         found = [_keeper_samples(text) for text in texts]
         is_settled = sorted(each["owned"] for each in found) == [0, 1] and any(map(_is_asked, found))

@@ -51,7 +51,7 @@ class Site:
         self.others = [self.fleet.start(*words) for words in (("api", "--port", "0"), ("scheduler",), ("executor",))]
         urls = [await role.ready() for role in self.others]
         await self.client.aclose()
-        self.client = api_client(urls[0] or "")
+        self.client = api_client(urls[0] or "", timeout=60)
 
     async def stop(self, *roles: Role) -> None:
         """In order."""

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.integration.processes.runtime import DOOMED, Errand, House, runtime
+from tests.integration.processes.runtime import Errand, House, runtime
 from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
@@ -84,7 +84,7 @@ async def test_what_a_killed_executor_held_starts_elsewhere(
 ) -> None:
     """It held all of them for later, and began none. Once its lease is over each starts on another, once and not
     early; as the second attempt, because nobody knows that the first did not begin."""
-    first = await here.executor("held", **FUNCTIONS, **DOOMED)
+    first = await here.executor("held", **FUNCTIONS)
     due = (datetime.now(UTC) + timedelta(seconds=25)).isoformat()
     body = {"name": "a", "schedule_type": "FUTURE", "schedule_time": due, "queue": "held"}
     witness = tmp_path / "witness"
@@ -92,6 +92,7 @@ async def test_what_a_killed_executor_held_starts_elsewhere(
     jobs = await submit_many(here, [{**body, **task}] * 200)
     dead = await eventually(lambda: session.fetchval(HELD, jobs, len(jobs)), within_seconds=22, what="all are held")
     first.kill()
+    await here.expire(first)
     await here.executor("held", **FUNCTIONS)
 
     async def all_ended() -> bool:

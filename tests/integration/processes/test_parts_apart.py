@@ -55,12 +55,12 @@ class Apart:
     async def ask(self, part: str, method: str, path: str, credential: str, body: Any = None) -> httpx2.Response:
         """A request to one part."""
         headers = {"Authorization": f"Bearer {credential}"} if credential else {}
-        async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=20) as client:
+        async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
             return await client.request(method, f"{self.urls[part]}/api/v1{path}", json=body, headers=headers)
 
     async def get(self, url: str) -> httpx2.Response:
         """An answer to nobody in particular."""
-        async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
             return await client.get(url)
 
     async def tokens(self, part: str = "identity", **grant: str) -> dict[str, Any]:
@@ -157,7 +157,7 @@ async def test_the_pages_work_while_no_part_of_the_api_does(apart: Apart, empty_
     async with service_role(empty_url) as url:
         apart.fleet.tell(TICKWISE_DATABASE_URL=url)
         await apart.start("web")
-        async with httpx2.AsyncClient(base_url=apart.urls["web"], trust_env=False, timeout=20) as client:
+        async with httpx2.AsyncClient(base_url=apart.urls["web"], trust_env=False, timeout=60) as client:
             browser = Browser(client)
             assert 303 == (await browser.sign_in("Ada", PASSWORD)).status_code
             assert "a job" in Markup((await browser.get("/jobs")).text).words
@@ -214,7 +214,7 @@ async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_p
     apart.fleet.tell(**_variables(settings))
     await apart.start("jobs", "search", "identity", "web")
     assert {"https"} == {urlsplit(url).scheme for url in apart.urls.values()}
-    client = httpx2.AsyncClient(trust_env=False, verify=trust(outside.certificate), timeout=20)
+    client = httpx2.AsyncClient(trust_env=False, verify=trust(outside.certificate), timeout=60)
     async with client, Nginx(gateway(apart.urls, inside, outside)) as nginx:
         url = f"https://{nginx.address}/api/v1"
         admin = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "203.0.113.7"}
@@ -229,7 +229,9 @@ async def test_the_gateway_of_the_example_speaks_tls_with_clients_and_with_the_p
         assert (200, "a job") == (found.status_code, found.json()["name"])
         (entry,) = (await client.get(f"{url}/audit?action=user.added", headers=admin)).json()
         assert "127.0.0.1" == entry["caller"]["address"]
-        browser = Browser(httpx2.AsyncClient(base_url=f"https://{nginx.address}", verify=trust(outside.certificate)))
+        browser = Browser(
+            httpx2.AsyncClient(base_url=f"https://{nginx.address}", verify=trust(outside.certificate), timeout=60)
+        )
         assert 303 == (await browser.sign_in("Ada", PASSWORD)).status_code
         assert "a job" in Markup((await browser.get("/jobs")).text).words
         (entry,) = (await client.get(f"{url}/audit?action=auth.signed_in&limit=1", headers=admin)).json()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from tests.support.waiting import eventually
 from tickwise.adapters.store.postgres import upgrade
 
 JOBS = 3_000
+PLACES = (JOBS // 3, 2 * JOBS // 3, JOBS - 1)
+"""Jobs beyond which no scheduler gets that is to be killed, however late the kill comes."""
+END_WAITING = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+"""Sessions of the dead, which would do their last statement when they are let."""
 TABLES = ("jobs", "history", "tallies_new", "tallies", "tasks", "rules", "holds", "operations", "members", "keys")
 RUNNING = {"name": "long", "schedule_type": "IMMEDIATE", "task": {"kind": "shell", "command": "sleep 300"}}
 LATER = {"name": "later", "cron": "0 3 * * *", "task": {"kind": "shell", "command": "true"}}
@@ -52,13 +59,17 @@ async def test_a_removal_is_carried_on_by_another_scheduler(fleet: Fleet, databa
             closed = await client.patch("/namespaces/team-a", json={"state": "closing"})
             assert 200 == closed.status_code, closed.text
             assert 202 == (await client.delete("/namespaces/team-a")).status_code
-            for _ in range(3):
-                moved = partial(is_further, connection, await progress(connection))
-                scheduler = fleet.start("scheduler")
-                await eventually(moved, within_seconds=60, what="pages are done")
-                scheduler.kill()
-                # As if the hold of the dead one were over, which takes 30 s.
-                await connection.execute("UPDATE tickwise.namespaces SET free = NULL")
+            async with AsyncExitStack() as stack:
+                blockers = [await stack.enter_async_context(blocked(database_url, place)) for place in PLACES]
+                for blocker in blockers:
+                    moved = partial(is_further, connection, await progress(connection))
+                    scheduler = fleet.start("scheduler")
+                    await eventually(moved, within_seconds=60, what="pages are done")
+                    scheduler.kill()
+                    await connection.execute(END_WAITING)
+                    await blocker.close()
+                    # As if the hold of the dead one were over, which takes 30 s.
+                    await connection.execute("UPDATE tickwise.namespaces SET free = NULL")
             assert (await held(connection))["jobs"] > 0, "it was done before the last one was killed"
             fleet.start("scheduler")
             await eventually(lambda: is_gone(client), within_seconds=120, what="the namespace is gone")
@@ -72,6 +83,20 @@ async def test_a_removal_is_carried_on_by_another_scheduler(fleet: Fleet, databa
         raise AssertionError(f"{failure}\n{fleet.logs()}") from failure
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def blocked(database_url: str, place: int) -> AsyncIterator[asyncpg.Connection]:
+    """The job at this place cannot be cancelled until the session is closed."""
+    session = await asyncpg.connect(database_url)
+    try:
+        await session.execute("BEGIN")
+        ids = "SELECT job_id FROM tickwise.jobs WHERE namespace = 'team-a' ORDER BY job_id LIMIT 1 OFFSET $1"
+        job_id = await session.fetchval(ids, place)
+        await session.execute("SELECT FROM tickwise.jobs WHERE job_id = $1 FOR UPDATE", job_id)
+        yield session
+    finally:
+        await session.close()
 
 
 async def fill(client: httpx2.AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -10,14 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
-from tests.integration.processes.runtime import Errand, gone
+from tests.integration.processes.runtime import EXPIRE, Errand, gone
 from tests.support.local_up import OWN_TASKS, Local, local_up
 from tests.support.waiting import eventually
 from tickwise.sdk.client import Client
 
-SETTINGS = {"TICKWISE_LEASE_SECONDS": "4", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
+SETTINGS = {"TICKWISE_LEASE_SECONDS": "60", "TICKWISE_HEARTBEAT_SECONDS": "0.3"}
+"""A lease that no stall costs; that of the dead is ended by the test."""
 
 
 @pytest.fixture
@@ -47,34 +50,43 @@ async def test_everything_goes_on_after_up_was_killed(data_dir: Path, tmp_path: 
     errand = Errand(tmp_path)
     with local_up(data_dir, **SETTINGS, **OWN_TASKS) as before:
         ended = _submit(before, "true", schedule_type="IMMEDIATE")
-        await eventually(lambda: _runs(before, ended)[0]["status"] == "SUCCESS", within_seconds=30, what="a first run")
+        await eventually(lambda: _runs(before, ended)[0]["status"] == "SUCCESS", what="a first run")
         waiting = _submit(before, "true", schedule_time="2099-01-01T00:00:00Z")
         recurring = _submit(before, "true", cron="* * * * * *")
         running = _submit(before, errand.task()["command"], schedule_type="IMMEDIATE", max_retries=0)
         processes = await errand.begun(1)
         await eventually(lambda: _runs(before, running)[0]["status"] == "RUNNING", what="its start is on record")
-        await eventually(lambda: len(_ended(before, recurring)) >= 2, within_seconds=30, what="two rounds")
+        await eventually(lambda: len(_ended(before, recurring)) >= 2, what="two rounds")
         known = {run["run_id"]: run for run in _ended(before, recurring)}
         last = [_submit(before, "true", schedule_type="IMMEDIATE") for _ in range(20)]
+        executors = await _asked(before, "SELECT executor FROM tickwise.executors")
         os.kill(before.pid, signal.SIGKILL)
         await gone(processes)
     with local_up(data_dir, **SETTINGS, **OWN_TASKS) as after:
         assert before.key == after.key
-        await eventually(lambda: all(_ended(after, job_id) for job_id in last), within_seconds=30, what="the last run")
+        numbers = [row["executor"] for row in executors]
+        await _asked(after, EXPIRE, numbers)
+        await eventually(lambda: all(_ended(after, job_id) for job_id in last), what="the last run")
         await errand.begun(2)
         errand.end()
-        await eventually(
-            lambda: _runs(after, running)[0]["status"] == "SUCCESS", within_seconds=30, what="it ran again"
-        )
+        await eventually(lambda: _runs(after, running)[0]["status"] == "SUCCESS", what="it ran again")
         (again,) = _runs(after, running)
         assert (2, 1) == (again["attempt_number"], again["crashes"])
         assert ["SUCCESS"] == [run["status"] for run in _runs(after, ended)]
         assert [] == _runs(after, waiting)
-        more = await eventually(
-            lambda: found if len(found := _ended(after, recurring)) >= len(known) + 2 else None, within_seconds=30
-        )
+        more = await eventually(lambda: found if len(found := _ended(after, recurring)) >= len(known) + 2 else None)
         assert known.items() <= {run["run_id"]: run for run in more}.items()
         assert len(more) == len({run["due_time"] for run in more})
+
+
+async def _asked(local: Local, sql: str, *values: Any) -> list[asyncpg.Record]:
+    """The answer of its database."""
+    connection = await asyncpg.connect(json.loads((local.data_dir / "client.json").read_text())["database_url"])
+    try:
+        found: list[asyncpg.Record] = await connection.fetch(sql, *values)
+        return found
+    finally:
+        await connection.close()
 
 
 def _ended(local: Local, job_id: str) -> list[dict[str, Any]]:

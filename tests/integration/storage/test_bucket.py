@@ -15,7 +15,9 @@ import pytest_asyncio
 
 from tests.services.s3.server import S3
 from tests.support.s3_links import S3Link
+from tests.support.waiting import eventually
 from tickwise.adapters.blobs import BlobAccess, open_blobs
+from tickwise.adapters.blobs.s3 import bucket as s3_bucket
 from tickwise.adapters.blobs.s3.bucket import MULTIPART_BYTES, S3Blobs
 from tickwise.adapters.clock import SystemClock
 from tickwise.config import Settings
@@ -36,6 +38,13 @@ def bucket(server: S3, *, endpoint: str | None = None, options: str = "", name: 
 async def link(s3_server: S3) -> AsyncIterator[S3Link]:
     async with S3Link(s3_server.url) as made:
         yield made
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket that is tried again for a minute: for tests that harm the link until they have seen it harmed."""
+    monkeypatch.setattr(s3_bucket, "RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(s3_bucket, "RETRIES", 20)
 
 
 async def test_a_large_blob_goes_in_parts_and_comes_back_whole(s3_server: S3) -> None:
@@ -117,25 +126,26 @@ async def test_a_refusal_says_what_to_do(s3_server: S3, link: S3Link, code: str,
     assert b"x" == await blobs.get("logs/a")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_throttling_is_waited_for(s3_server: S3, link: S3Link) -> None:
     """A store that says SlowDown gets the same request again, more slowly, and nobody hears of it."""
     blobs = bucket(s3_server, endpoint=link.url)
     link.set("SlowDown")
     put = asyncio.create_task(blobs.put("logs/a", b"x"))
-    while link.answered < 2:
-        await SystemClock().sleep(0.02)
+    await eventually(lambda: link.answered >= 2, what="it is asked again")
     link.mode = "pass"
     await put
     assert b"x" == await blobs.get("logs/a")
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_link_that_is_cut_is_tried_again(s3_server: S3, link: S3Link) -> None:
     """In the middle of an upload: whole or not there."""
     blobs = bucket(s3_server, endpoint=link.url)
     content = os.urandom(3_000_000)
     link.set("cut", only=b"PUT")
     put = asyncio.create_task(blobs.put("logs/a", content))
-    await SystemClock().sleep(0.3)
+    await eventually(lambda: link.cuts, what="the upload is cut")
     with pytest.raises(NotFound):
         await bucket_of(blobs, s3_server).get("logs/a")
     link.mode = "pass"

@@ -155,7 +155,7 @@ def test_a_job_that_says_sandbox_waits_where_there_is_none(tmp_path: Path) -> No
 
 def _ended(client: httpx2.Client, job_id: str) -> None:
     looked = threading.Event()
-    for _ in range(300):
+    for _ in range(900):
         runs = client.get(f"/jobs/{job_id}/runs").json()
         if runs and runs[0]["status"] == "SUCCESS":
             return

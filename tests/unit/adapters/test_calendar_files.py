@@ -492,6 +492,6 @@ def test_plain_events_cost_a_part_of_those_that_need_the_library() -> None:
 def test_rules_that_yield_nothing_come_to_an_end() -> None:
     """A file of rules for a day that never comes is refused long before they are followed to the end."""
     rule = "DTSTART:15830101T000000Z\nDURATION:PT1H\nRRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
-    before = time.process_time()
+    before = time.thread_time()
     assert "come to too many times" in refusal(file(*[rule] * 1_000))
-    assert time.process_time() - before < 3.0
+    assert time.thread_time() - before < 3.0

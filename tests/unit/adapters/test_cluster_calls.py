@@ -67,7 +67,7 @@ async def test_nobody_waits_behind_an_api_that_hangs(cluster: JobCluster, monkey
     monkeypatch.setattr(module, "CALL_SECONDS", 0.05)
     api = Api(cluster, monkeypatch)
     calls = [asyncio.create_task(cluster.ask("GET", "/version")) for _ in range(MANY)]
-    await asyncio.wait(calls[CALLS_AT_ONCE:], timeout=10)
+    await asyncio.wait(calls[CALLS_AT_ONCE:], timeout=60)
     assert {ClusterAway} == {type(call.exception()) for call in calls[CALLS_AT_ONCE:]}
     assert CALLS_AT_ONCE == api.calls
     api.answers.set()

@@ -66,7 +66,7 @@ class Channels:
         *,
         url: str | None = None,
         allow_private: bool = True,
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         **fields: Any,
     ) -> DeliveryResult:
         """One try."""
@@ -197,9 +197,10 @@ async def test_a_private_address_needs_the_channels_permission(channels: Channel
         assert result.delivery is DeliveryOutcome.REFUSED
         assert "is not public" in str(result.error)
         assert "allow_private" in str(result.error)
-    allowed = await channels.send(url="http://hooks.example.com:1/x", allow_private=True, timeout=0.2)
-    refused = DeliveryOutcome.REFUSED if address.startswith("169") else DeliveryOutcome.LATER
-    assert allowed.delivery is refused
+    # A refusal comes at once, however busy the machine is; a connection that is allowed may lead nowhere.
+    expected, patience = (DeliveryOutcome.REFUSED, 60.0) if address.startswith("169") else (DeliveryOutcome.LATER, 0.2)
+    allowed = await channels.send(url="http://hooks.example.com:1/x", allow_private=True, timeout=patience)
+    assert allowed.delivery is expected
     await delivery.close()
 
 

@@ -17,15 +17,16 @@ from tickwise.domain.errors import BrokerUnavailable, Busy
 from tickwise.ports.broker import Message
 from tickwise.testing.contracts.broker import until
 
-NOWHERE = "kafka://127.0.0.1:1?confirm_seconds=1"
+NOWHERE = "kafka://127.0.0.1:1?confirm_seconds={seconds}"
 
 
-@pytest_asyncio.fixture
-async def producer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Producer]:
-    """It has room for ten messages, and nobody to send them to."""
+@pytest_asyncio.fixture(params=[300])
+async def producer(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> AsyncIterator[Producer]:
+    """It has room for ten messages, and nobody to send them to. It waits for so many seconds: minutes, unless the test
+    is about what is given up."""
     monkeypatch.setattr(module, "MAX_WAITING", 10)
     monkeypatch.setattr(module, "CLOSE_SECONDS", 0.1)
-    made = Producer(read_address(NOWHERE), SystemClock(), Complaints())
+    made = Producer(read_address(NOWHERE.format(seconds=request.param)), SystemClock(), Complaints())
     made.start()
     yield made
     await made.stop()
@@ -36,6 +37,7 @@ def messages(count: int, size: int = 1) -> list[Message]:
     return [Message(b"x" * size, b"key") for _ in range(count)]
 
 
+@pytest.mark.parametrize("producer", [1], indirect=True)
 async def test_what_is_not_confirmed_in_time_is_given_up(producer: Producer) -> None:
     """Whoever waits for it is told, `send_nowait` counts the loss, and the room is free again."""
     producer.send_nowait("hints", 1, messages(3))
@@ -55,6 +57,7 @@ async def test_there_is_an_end_to_what_waits(producer: Producer) -> None:
         await producer.send("requests", 1, messages(3))
     assert refusal.value.retry_after_seconds >= 1.0
     assert producer.waiting == 8
+    await producer.stop()
     with pytest.raises(BrokerUnavailable):
         await sending
 
@@ -87,4 +90,5 @@ async def test_who_stops_waiting_leaves_no_trace(producer: Producer) -> None:
     await until(lambda: producer.waiting == 3)
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
-    await until(lambda: producer.waiting == 0)
+    await producer.stop()
+    assert 0 == producer.waiting

@@ -33,7 +33,7 @@ async def send(
     told: NoticeMessage | None = None,
     *,
     allow_private: bool = False,
-    timeout: float = 10.0,
+    timeout: float = 60.0,
     **fields: Any,
 ) -> DeliveryResult:
     """One try."""

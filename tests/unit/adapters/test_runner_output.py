@@ -186,7 +186,7 @@ async def test_a_source_that_can_wait_waits_while_too_much_is_not_stored(monkeyp
     blobs = Gate()
     made, prefix = sink(blobs)
     made.write(b"12345")
-    await asyncio.wait_for(made.room(), 1)
+    await asyncio.wait_for(made.room(), 60)
     made.write(b"6")
     waiting = asyncio.create_task(made.room())
     await asyncio.wait([waiting], timeout=0.01)
@@ -205,7 +205,7 @@ async def test_a_source_that_cannot_wait_loses_output_with_a_note(monkeypatch: p
     for piece in (b"first ", b"dropped", b"dropped"):
         made.write_or_drop(piece)
     blobs.open.set()
-    await asyncio.wait_for(made.room(), 5)
+    await asyncio.wait_for(made.room(), 60)
     made.write_or_drop(b"last")
     await made.close()
     assert b"".join(content for _, content in await _content(blobs, prefix)) == b"first " + output.DROPPED + b"last"

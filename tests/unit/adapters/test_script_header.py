@@ -169,16 +169,16 @@ def test_the_last_end_of_a_block_counts() -> None:
 @pytest.mark.parametrize("piece", ["# /// script\n", "# /// script\n#\n", "# ///\n", "# /// script\nx\n", "#\n"])
 def test_reading_takes_time_that_grows_with_the_length_alone(piece: str) -> None:
     """A source made of beginnings takes a regular expression minutes."""
-    before = time.process_time()
+    before = time.thread_time()
     blocks(piece * (MAX_SOURCE_CHARACTERS // len(piece)))
-    assert time.process_time() - before < 3.0
+    assert time.thread_time() - before < 3.0
 
 
 @pytest.mark.parametrize("piece", ["a\n", "a; (\n", "#" * 100 + "\n", "a==1 \\\n", " #", "a<" * 400 + "\n"])
 def test_reading_requirements_takes_little_time(piece: str) -> None:
     """It is done on the event loop of the API, with a text that anybody may have sent."""
-    before = time.process_time()
+    before = time.thread_time()
     requirements = "x\n" + piece * (MAX_REQUIREMENTS_CHARACTERS // len(piece) - 1)
     with contextlib.suppress(Invalid):
         PythonKind().check({"kind": "python", "source": "pass", "requirements": requirements})
-    assert time.process_time() - before < 0.5
+    assert time.thread_time() - before < 0.5

@@ -98,7 +98,7 @@ def _taken(folder: Path) -> int:
 def _await_waiter(inode: int) -> None:
     """Until somebody waits for the lock of this file."""
     looked = threading.Event()
-    for _ in range(1_000):
+    for _ in range(6_000):
         rows = Path("/proc/locks").read_text().splitlines()
         if any("->" in row and f":{inode} " in row for row in rows):
             return

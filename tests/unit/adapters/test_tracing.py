@@ -111,6 +111,7 @@ async def test_the_standard_variables_are_heeded(collector: Collector, monkeypat
 def test_what_waits_is_sent_at_the_end(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends loses no span while the collector is there."""
     monkeypatch.setattr(tracing, "GATHER_SECONDS", 60.0)
+    monkeypatch.setattr(tracing, "FLUSH_SECONDS", 60.0)
     losses = Losses()
     spans = exporter(collector.url, losses)
     for number in range(1, 1_001):
@@ -142,7 +143,7 @@ async def test_a_collector_that_is_away_costs_spans_and_is_said_once(monkeypatch
 def exporter_to(here: Collector) -> Any:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    return OTLPSpanExporter(f"{here.url}/v1/traces")
+    return OTLPSpanExporter(f"{here.url}/v1/traces", timeout=60)
 
 
 @pytest.mark.parametrize("status", [400, 503])
@@ -184,6 +185,7 @@ async def test_a_group_counts_as_its_spans_and_arrives_whole(
     """In the bound, in what was sent and in what was dropped."""
     monkeypatch.setattr(tracing, "QUEUE_MAX", 10)
     monkeypatch.setattr(tracing, "GATHER_SECONDS", 60.0)
+    monkeypatch.setattr(tracing, "FLUSH_SECONDS", 60.0)
     losses = Losses()
     spans = exporter(collector.url, losses)
     shape = AttemptShape("default", "shell", 1, 3, "SUCCESS", None, "", has_begun=True, has_parent=False)

@@ -23,7 +23,9 @@ SHELL = {"kind": "shell", "command": "date"}
 
 @pytest_asyncio.fixture(scope="module")
 async def here() -> AsyncIterator[World]:
+    """The first request makes what all further ones have: it is none of theirs."""
     async with world() as made:
+        assert 422 == (await made.client.post(f"{API}/jobs", content=b"{}")).status_code
         yield made
 
 

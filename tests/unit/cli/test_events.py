@@ -37,7 +37,7 @@ def test_a_stream_that_ends_is_opened_again_after_its_last_event() -> None:
     second = change(2, "b") + change(3, "d") + b'event: end\ndata: {"reason": "stopping"}\n\n'
     third = change(4, "e") + b'event: end\ndata: {"reason": "unauthenticated"}\n\n'
     replies = [Reply(body=body, headers=STREAM) for body in (first, second, third)]
-    with serving(*replies) as server, Client(server.url, "key", patience_seconds=5.0) as client:
+    with serving(*replies) as server, Client(server.url, "key", patience_seconds=60.0) as client:
         stream = follow(client, job_id="j", status=["FAILED", "SUCCESS"], label={"team": "a"})
         assert ["1", "2", "3", "4"] == [event.data["change"] for event in islice(stream, 4)]
         with pytest.raises(StreamEnded, match="unauthenticated"):
@@ -51,7 +51,7 @@ def test_a_full_server_is_waited_for_and_a_refusal_is_not() -> None:
     busy = Reply(429, {"status": 429, "title": "busy", "detail": "later"})
     refused = Reply(403, {"status": 403, "title": "no", "detail": "no", "code": "forbidden"})
     replies = busy, Reply(body=change(1, "a"), headers=STREAM), refused
-    with serving(*replies) as server, Client(server.url, "key", patience_seconds=5.0) as client:
+    with serving(*replies) as server, Client(server.url, "key", patience_seconds=60.0) as client:
         stream = follow(client)
         assert "1" == next(stream).data["change"]
         with pytest.raises(ProblemError):

@@ -57,9 +57,9 @@ async def test_a_change_of_a_large_job_holds_up_no_other_request(was: dict[str, 
     row, change = await stored(was, now)
     taken = []
     for _ in range(5):
-        begun = time.process_time()
+        begun = time.thread_time()
         job_changed(ADA, row, change)
-        taken.append(time.process_time() - begun)
+        taken.append(time.thread_time() - begun)
     assert min(taken) < 0.05
 
 

@@ -315,10 +315,10 @@ def test_a_line_that_cannot_be_read_says_where_and_what_to_write(line: str, posi
 )
 def test_hostile_text_is_refused_at_once(text: str) -> None:
     """Whatever comes, the answer is a short `CronInvalid`, and quick: milliseconds, with room for a slow machine."""
-    begin = time.process_time()
+    begin = time.thread_time()
     with pytest.raises(CronInvalid) as caught:
         parse(text)
-    assert time.process_time() - begin < 2.0
+    assert time.thread_time() - begin < 2.0
     assert len(caught.value.detail) < 300
     assert caught.value.detail.isprintable()
 

@@ -114,9 +114,9 @@ def test_the_kind_is_named(error: str, kind: str, message: str) -> None:
 )
 def test_hostile_text_takes_no_time(text: str) -> None:
     """A megabyte of it; the message is bounded."""
-    began = time.process_time()
+    began = time.thread_time()
     found = of(text * (1_000_000 // len(text)))
-    assert time.process_time() - began < 1.0
+    assert time.thread_time() - began < 1.0
     assert len(found.message) <= MAX_MESSAGE
 
 

@@ -229,9 +229,9 @@ def test_an_error_without_an_output_is_told(error: str | None, expected: str) ->
 @pytest.mark.parametrize("begin", ["exit status 1: ", "status 500: {", "status 500: <", ""])
 def test_no_text_takes_long(begin: str, piece: str) -> None:
     """A stranger writes it."""
-    before = time.process_time()
+    before = time.thread_time()
     cause_line(begin + piece * (1_000_000 // len(piece)))
-    assert time.process_time() - before < 0.5
+    assert time.thread_time() - before < 0.5
 
 
 @given(

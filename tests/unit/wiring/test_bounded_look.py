@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tickwise.config import Settings
+from tickwise.wiring.cassandra import bounded_look
 from tickwise.wiring.cassandra.bounded_look import LookOrder, bounded_findings
 from tickwise.wiring.findings import DoctorFinding
 
@@ -21,6 +22,9 @@ assert "cassandra://" in sys.stdin.read()
 print('["schema", "ok", "4", ""]', flush=True)
 """
 LOOK = LookOrder(URL, Settings())
+SECONDS_OF_A_LOOK = (1.5, 10.0, 30.0)
+"""For a process that shows by a file that it has said its findings: a machine that stood still while it started shows
+nothing, and the next one has more time."""
 
 
 @pytest.fixture
@@ -34,8 +38,9 @@ def silent() -> Iterator[str]:
         yield ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
-async def test_nodes_that_are_silent_hold_up_no_answer(silent: str) -> None:
+async def test_nodes_that_are_silent_hold_up_no_answer(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver waits for each of them for 5 s; the look ends when its time is up, and says why."""
+    monkeypatch.setattr(bounded_look, "REACH_SECONDS", 60.0)
     [found] = await bounded_findings(LookOrder(f"cassandra://{silent}/tickwise", Settings()), seconds=2.0)
     assert ("database", "error") == (found.name, found.level)
     assert "Cassandra does not answer within 2 s" in found.detail
@@ -48,17 +53,22 @@ async def test_nodes_that_cannot_be_reached_are_named() -> None:
     assert "no connection to 127.0.0.1:1" in found.detail
 
 
-async def test_what_was_found_in_time_is_shown_behind_the_cause() -> None:
+async def test_what_was_found_in_time_is_shown_behind_the_cause(tmp_path: Path) -> None:
     """The nodes answered, and the keepers did not."""
-    hangs = (sys.executable, "-c", ONE + "time.sleep(600)")
-    first, second = await bounded_findings(LOOK, seconds=5.0, command=hangs)
+    said = tmp_path / "said"
+    hangs = (sys.executable, "-c", f"{ONE}open({str(said)!r}, 'w').close()\ntime.sleep(600)")
+    for seconds in SECONDS_OF_A_LOOK:
+        found = await bounded_findings(LOOK, seconds=seconds, command=hangs)
+        if said.exists():
+            break
+    first, second = found
     assert ("keepers", "error") == (first.name, first.level)
     assert DoctorFinding("schema", "ok", "4") == second
 
 
 async def test_what_is_silent_beside_the_keyspace_is_not_taken_for_a_keeper() -> None:
     """It has a time of its own, which begins when the keyspace has been looked at."""
-    then = 'print(flush=True)\nprint(\'["secrets", "ok", "", ""]\', flush=True)\n'
+    then = 'print(\'\\n["secrets", "ok", "", ""]\', flush=True)\n'  # at once: nothing may come between the two
     hangs = (sys.executable, "-c", f"{ONE}time.sleep(0.5)\n{then}time.sleep(600)")
     async with asyncio.timeout(30.0):  # half the time of the keyspace
         first, *others = await bounded_findings(LOOK, seconds=60.0, beside_seconds=0.5, command=hangs)
@@ -86,10 +96,19 @@ print(msgspec.json.encode(DoctorFinding(found.database_url, "ok", repr((
     assert repr((given.data_dir, given.secrets_key, given.broker_url, given.lease_seconds)) == told.detail
 
 
-async def test_what_is_beside_the_keyspace_has_its_own_time() -> None:
+async def test_what_is_beside_the_keyspace_has_its_own_time(tmp_path: Path) -> None:
     """That of the keyspace was over long before."""
-    then = 'print(flush=True)\ntime.sleep(2)\nprint(\'["secrets", "ok", "", ""]\', flush=True)\n'
-    found = await bounded_findings(LOOK, seconds=1.5, beside_seconds=60.0, command=(sys.executable, "-c", ONE + then))
+    said = tmp_path / "said"
+    for seconds in SECONDS_OF_A_LOOK:
+        then = f"""print(flush=True)
+open({str(said)!r}, 'w').close()
+time.sleep({seconds + 0.5})
+print('["secrets", "ok", "", ""]', flush=True)
+"""
+        looks = (sys.executable, "-c", ONE + then)
+        found = await bounded_findings(LOOK, seconds=seconds, beside_seconds=60.0, command=looks)
+        if said.exists():
+            break
     assert ["schema", "secrets"] == [each.name for each in found]
 
 
@@ -121,11 +140,14 @@ def patched(name: str, first: str, end: Path) -> list[str]:
     return ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-c", program]
 
 
-async def test_a_look_that_hangs_beside_the_keyspace_is_told_so_and_ends_what_it_began(tmp_path: Path) -> None:
+async def test_a_look_that_hangs_beside_the_keyspace_is_told_so_and_ends_what_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before its first finding there. It may have started the command of the secrets' key."""
+    monkeypatch.setattr(bounded_look, "GRACE_SECONDS", 60.0)
     end = tmp_path / "end"
     first, second = await bounded_findings(
-        LOOK, seconds=30.0, beside_seconds=0.5, command=patched("lateness", "await asyncio.sleep(600)", end)
+        LOOK, seconds=60.0, beside_seconds=0.5, command=patched("lateness", "await asyncio.sleep(600)", end)
     )
     assert ("servers", "error") == (first.name, first.level)
     assert "lateness" == second.name

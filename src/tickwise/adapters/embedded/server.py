@@ -37,6 +37,8 @@ CHILDREN_NOTICE_SECONDS = 2.0
 FAST_STOP_SECONDS = 30.0
 # An immediate shutdown writes nothing, and the postmaster itself kills its children after 5 s.
 QUIT_SECONDS = 8.0
+# What was killed is gone as soon as it gets a processor, or the disk answers that it waits for.
+KILLED_SECONDS = 30.0
 
 _POLL_SECONDS = 0.02
 
@@ -180,11 +182,11 @@ async def clear_leftovers(data: Path, sockets: Path, clock: Clock) -> None:
     elif survivors:
         survivors = await _wait_gone(survivors, CHILDREN_NOTICE_SECONDS, clock)
     patience_seconds = CHILDREN_NOTICE_SECONDS if postmaster is None else QUIT_SECONDS
-    for number in (signal.SIGQUIT, signal.SIGKILL):
+    for number, seconds in ((signal.SIGQUIT, patience_seconds), (signal.SIGKILL, KILLED_SECONDS)):
         if survivors:
             log.warning("embedded_postgres_remains_killed", pids=[each.pid for each in survivors], signal=number.name)
             _signal(survivors, number)
-            survivors = await _wait_gone(survivors, patience_seconds, clock)
+            survivors = await _wait_gone(survivors, seconds, clock)
     if survivors:
         raise Unavailable(
             f"A process of an earlier PostgreSQL on {data} does not end: {survivors[0].pid}. It may wait for a disk. "

@@ -111,6 +111,14 @@ class StoreContract(Contract):
         """Store jobs that must all be new."""
         assert await store.jobs.add(jobs) == [Added.CREATED] * len(jobs)
 
+    async def made_ahead(self, store: Store, make: Factory, seconds: float) -> NewJob:
+        """A one-time job that is due in so many seconds, whose run is made: a store makes it by itself only if it is
+        near, and then its time may come while a slow machine is still busy with the test."""
+        job = make.job(make.now + seconds)
+        await self.add(store, job)
+        assert (await store.timers.fire(seconds, 100)).timers == 1
+        return job
+
     async def register(self, store: Store, name: str = "one", **fields: Any) -> int:
         """An executor with a lease of `LEASE_SECONDS`."""
         return await store.executors.join(factories.executor(name, **fields))

@@ -68,12 +68,15 @@ class RateLimitsContract(Contract):
     async def test_callers_of_different_paces_are_counted_at_the_same_time(self, started: StartLimits) -> None:
         """Each by its own."""
         here, there = await started()
+        begun = _CLOCK.monotonic()
         asked = [("anna", SLOW), ("bert", SHORT), ("carl", Pace(rate=0.001, burst=1))] * 20
         answers = await asyncio.gather(
             *(each.hit(who, pace) for (who, pace), each in zip(asked, [here, there] * 30, strict=True))
         )
         passed = [sum(answer.allowed for answer in answers[place::3]) for place in range(3)]
-        assert passed in ([10, 3, 1], [10, 4, 1])  # one more of a quick pace, if the count takes long
+        assert [10, 1] == passed[::2]
+        # Some more of a quick pace, if the count takes long.
+        assert SHORT.burst <= passed[1] <= SHORT.burst + 1 + SHORT.rate * (_CLOCK.monotonic() - begun)
 
     async def test_another_pace_counts_from_the_next_request_on(self, started: StartLimits) -> None:
         """A larger burst lets through what it has more; a smaller one takes no longer to come back than its own."""

@@ -15,6 +15,9 @@ from tickwise.testing.contracts.base import Contract
 
 WITHIN_SECONDS = 60.0
 QUIET_SECONDS = 0.5
+SCENES = 5
+"""A ring that a slow machine held up for longer than the quiet may wake anybody once; a bell that does not tell its
+listeners apart wakes all of them each time."""
 
 
 class SignalsContract(Contract):
@@ -76,9 +79,14 @@ class SignalsContract(Contract):
         runs, *others = heard = [there.listen(topic) for topic in (Topic.RUNS, Topic.TIMERS, Topic.CANCELS)]
         for topic, event in zip((Topic.RUNS, Topic.TIMERS, Topic.CANCELS), heard, strict=True):
             await self.ring_until_heard(here, topic, event)
-        await self.until_quiet(heard)
-        await self.ring_until_heard(here, Topic.RUNS, runs)
-        assert not any(event.is_set() for event in others)
+        woken = []
+        for _ in range(SCENES):
+            await self.until_quiet(heard)
+            await self.ring_until_heard(here, Topic.RUNS, runs)
+            woken.append(any(event.is_set() for event in others))
+            if not woken[-1]:
+                break
+        assert not all(woken)
 
     async def test_a_ring_after_the_listener_cleared_its_event_is_heard(self, started: tuple[Signals, Signals]) -> None:
         """Clear, look, wait: nothing falls between."""
@@ -108,11 +116,16 @@ class SignalsContract(Contract):
         unconcerned = [bell.listen(Topic.CANCELS, lambda each: each == other) for bell in started]
         anybody = there.listen(Topic.CANCELS)
         await self.ring_until_heard(here, Topic.CANCELS, anybody)
-        await self.until_quiet([*concerned, *unconcerned, anybody])
-        here.send(Topic.CANCELS, [UUID(int=3), mine])
-        for event in (*concerned, anybody):
-            await self.rings(event)
-        assert not any(event.is_set() for event in unconcerned)
+        woken = []
+        for _ in range(SCENES):
+            await self.until_quiet([*concerned, *unconcerned, anybody])
+            here.send(Topic.CANCELS, [UUID(int=3), mine])
+            for event in (*concerned, anybody):
+                await self.rings(event)
+            woken.append(any(event.is_set() for event in unconcerned))
+            if not woken[-1]:
+                break
+        assert not all(woken)
 
     @pytest.mark.parametrize("about", [0, MAX_ABOUT + 1, 100_000])
     async def test_a_ring_about_nothing_or_about_too_much_concerns_everybody(

@@ -490,6 +490,15 @@ def records_in_memory(namespace: str) -> tuple[int, int]:
     return len(runs), sum(issubclass(type(each), JobRecord) and each.namespace == namespace for each in records)
 
 
+@pytest.fixture
+def frozen_again() -> Iterator[None]:
+    """Afterwards the collector is told to leave all tests alone, as before: a search through them takes seconds, and
+    would fall on a test that measures its time."""
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("frozen_again")
 async def test_states_that_were_thrown_away_leave_memory(tmp_path: Path) -> None:
     """Each doubt about an append builds another state, and so does each ownership of a shard; a process that meets many
     of them must not keep them all."""

@@ -116,8 +116,9 @@ async def test_short_runs_are_few_rows(tmp_path: Path, tables: ModelTables) -> N
         tables.fails = StoreUnavailable("slow")
         (stuck,) = await add_jobs(kept.store, 1, "stuck", lane=Lane(queue="other"))
         # A write of it is under way, so all that follows is pending.
-        await eventually(lambda: kept.projector._read == kept.store.position)  # no sign leads out
+        await eventually(lambda: kept.projector._writing is not None)  # no sign leads out
         await life_of_runs(kept.store)
+        await eventually(lambda: kept.projector._read == kept.store.position)  # as above
         tables.writes.clear()
         tables.fails = None
         assert {} == await kept.wrong()

@@ -155,7 +155,7 @@ class TimedStopsContract(StoreContract):
     async def test_a_begin_that_has_passed_is_now(self, store: Store, make: Factory) -> None:
         """A stop says nothing of what has run."""
         stop = await store.stops.add(make.stop(begin=make.now - HOUR))
-        assert abs(stop.begin - await store.now()) < 1.0
+        assert abs(stop.begin - await store.now()) < 60.0
 
     async def test_what_was_said_of_a_stop_is_told(self, store: Store, make: Factory) -> None:
         """Each field."""
@@ -170,7 +170,7 @@ class TimedStopsContract(StoreContract):
             microseconds(said.begin),
             microseconds(said.until),
         )
-        assert abs(told.asked_at - await store.now()) < 1.0
+        assert abs(told.asked_at - await store.now()) < 60.0
 
     async def test_a_stop_that_is_added_twice_is_added_once(self, store: Store, make: Factory) -> None:
         """A repeat after a doubtful answer has the first one."""

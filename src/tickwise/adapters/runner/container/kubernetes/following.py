@@ -195,7 +195,7 @@ class PodLogFollower:
         self._over.set()
 
     def cut(self) -> None:
-        """Follow no longer what does not end, for the pod has: read what there is."""
+        """Follow no longer what does not end, for the pod has: read what there is, however slowly it comes."""
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
@@ -203,7 +203,8 @@ class PodLogFollower:
         trouble = self._attempt.trouble
         self._lines.again()
         try:
-            async with asyncio.timeout(None) as self._limit:
+            async with asyncio.timeout(None) as limit:
+                self._limit = limit if follow else None
                 async for piece in self._cluster.log(self._namespace, name, since=self._lines.since, follow=follow):
                     if trouble.done() and trouble.result() == "output_limit":
                         return

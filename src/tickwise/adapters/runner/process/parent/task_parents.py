@@ -158,8 +158,10 @@ class TaskParent:
         self._control = control
         self._page = page
         self._places = deque(range(PLACES))
-        self._asked: dict[int, tuple[asyncio.Future[ShortEnd | LongTask], int, float]] = {}
-        """By key: the start, its place in the page, and when it was asked for; the oldest first."""
+        self._asked: dict[int, tuple[asyncio.Future[ShortEnd | LongTask], int]] = {}
+        """By key: the start, and its place in the page; the oldest first."""
+        self._looks: tuple[int, int] = (0, 0)
+        """The oldest key, and how many looks have found that it is not answered."""
         self._reaping: dict[int, ThreadFuture[Reaped]] = {}
         self._keys: dict[int, int] = {}
         """Of tasks that were shown, by process number."""
@@ -238,7 +240,7 @@ class TaskParent:
         place = self._places.popleft()
         WORD.pack_into(self._page, place * WORD.size, 0)
         answer: asyncio.Future[ShortEnd | LongTask] = self._loop.create_future()
-        self._asked[key] = answer, place, self._loop.time()
+        self._asked[key] = answer, place
         if self._look is None:
             self._look = self._loop.call_later(ANSWER_SECONDS, self._check)
         self._send(what, *task, key, place, *where)
@@ -353,7 +355,7 @@ class TaskParent:
             else:
                 self._reaping.pop(key).set_result(reaped)
             return
-        answer, place, _ = self._asked.pop(key)
+        answer, place = self._asked.pop(key)
         self._places.append(place)
         if what == "ended":
             _, began, ended, status, seconds, peak, output, is_tidy = said
@@ -372,16 +374,19 @@ class TaskParent:
     # ------------------------------------------------------------------------------------------ end
 
     def _check(self) -> None:
-        """Look whether it answers."""
+        """Look whether it answers. Looks are counted, and not the time: if this process stood still itself, it heard
+        nobody meanwhile."""
         self._look = None
-        oldest = next(iter(self._asked.values()), None)
+        oldest = next(iter(self._asked), None)
         if oldest is None or self.is_lost:
             return
-        age = self._loop.time() - oldest[2]
-        if age > LOST_SECONDS:
+        before, looks = self._looks
+        self._looks = oldest, looks = oldest, looks + 1 if oldest == before else 1
+        silent_seconds = (looks - 1) * ANSWER_SECONDS
+        if silent_seconds >= LOST_SECONDS:
             self.lose()
             return
-        if age > ANSWER_SECONDS:
+        if silent_seconds >= ANSWER_SECONDS:
             self._process.send_signal(signal.SIGCONT)
         self._look = self._loop.call_later(ANSWER_SECONDS, self._check)
 
@@ -391,7 +396,7 @@ class TaskParent:
             return
         self.close()
         logger.warning("task_parent_lost", pid=self.pid, starts=len(self._asked))
-        for answer, place, _ in self._asked.values():
+        for answer, place in self._asked.values():
             (begun,) = WORD.unpack_from(self._page, place * WORD.size)
             answer.set_exception(ShortTaskLost() if begun else StarterLost())
         self._asked.clear()

@@ -9,6 +9,7 @@ then. Looks are counted, not seconds: a process that was held up itself has not 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ from tickwise.ports.clock import Clock
 from tickwise.ports.store import Handover
 
 CONNECT_SECONDS: Final = 3.0
+CLOSE_SECONDS: Final = 1.0
+"""The longest wait for the farewell of the other end: a keeper that is frozen says none."""
 LOOK_SECONDS: Final = 1.0
 SILENT_LOOKS: Final = 4
 """In seconds this is more than a keeper computes at a stretch, and less than its lease and a takeover."""
@@ -50,6 +53,8 @@ class KeeperLink(FrameProtocol):
         self.endpoint = endpoint
         self.welcome = Welcome("", "")
         self.has_ended = False
+        self._gone = asyncio.Event()
+        """Nothing of the connection is left."""
         self.is_left = False
         """The shard is elsewhere: no call begins here any more."""
         self.frame_max_bytes = FRAME_MAX_BYTES
@@ -139,6 +144,17 @@ class KeeperLink(FrameProtocol):
         self.is_left = True
         self._end_if_left()
 
+    async def close(self) -> None:
+        """End the connection after what was sent, and wait until nothing of it is left: the event loop may end next."""
+        self.end()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._gone.wait()
+        finally:
+            self.abort()
+        await self._gone.wait()
+
     def _end_if_left(self) -> None:
         if self.is_left and not self._waiting:
             self.end()
@@ -186,6 +202,7 @@ class KeeperLink(FrameProtocol):
 
     def lost(self) -> None:
         self.has_ended = True
+        self._gone.set()
         failure = InDoubt(f"the link to the keeper at {self.endpoint.address} broke before its answer came{self._why}")
         for waiting in self._waiting.values():
             if not waiting.done():

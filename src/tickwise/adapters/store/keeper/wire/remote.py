@@ -103,9 +103,9 @@ class RemoteStore:
     async def close(self) -> None:
         """See the port."""
         self._is_closed = True
-        if self._link is not None:
-            self._link.end()
-            self._link = None
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
 
     def on_handover(self, tell: Callable[[Handover], None]) -> None:
         """See the port."""
@@ -203,6 +203,14 @@ class RemoteStore:
             while not (await asyncio.wait({connecting}, timeout=LOOK_SECONDS))[0]:
                 if await self._find() != published:
                     raise StoreUnavailable(f"shard {self.shard} is not at {endpoint.address} any more")
-            return connecting.result()
-        finally:
+        except BaseException:
+            connecting.add_done_callback(_end_link)  # it may have come about meanwhile
             await end_tasks([connecting])
+            raise
+        return connecting.result()
+
+
+def _end_link(connecting: asyncio.Task[KeeperLink]) -> None:
+    """End a connection that nobody waits for any more."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().end()

@@ -52,7 +52,7 @@ class StandbyLink:
                         await link.ask(STANDBY, encoded(self._position))
         finally:
             if link is not None:
-                link.end()
+                await link.close()
 
     async def _connected(self) -> KeeperLink | None:
         published = await self._find()

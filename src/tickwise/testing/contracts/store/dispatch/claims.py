@@ -27,7 +27,7 @@ class ClaimsContract(StoreContract):
         assert (claimed.attempt, claimed.failures, claimed.crashes, claimed.guarded) == (1, 0, 0, False)
         assert (claimed.spec, claimed.trigger) == (job.definition, 1)
         assert claimed.due == claimed.ready <= claimed.now <= now + 0.001
-        assert abs(now - claimed.now) < 5.0
+        assert abs(now - claimed.now) < 60.0
 
     async def test_a_claimed_run_is_dispatched_to_its_executor(self, store: Store, make: Factory) -> None:
         """Everybody can see who holds it since when."""
@@ -93,19 +93,19 @@ class ClaimsContract(StoreContract):
 
     async def test_a_run_is_not_claimed_before_its_time(self, store: Store, make: Factory) -> None:
         """By the store's clock; no caller's clock decides."""
-        executor = await self.register(store)
-        await self.add(store, make.job(make.now + 1.9))
+        executor = await self.register(store, lease_seconds=600.0)
+        await self.made_ahead(store, make, 90.0)
         assert list(await self.claim(store, executor)) == []
-        await self.shift(store, 2.0)
+        await self.shift(store, 91.0)
         assert len(await self.claim(store, executor)) == 1
 
     async def test_an_executor_may_claim_ahead_and_hold(self, store: Store, make: Factory) -> None:
         """So that lateness is the accuracy of its timer."""
         executor = await self.register(store)
-        await self.add(store, make.job(make.now + 1.9))
-        assert list(await self.claim(store, executor, ahead_seconds=0.1)) == []
-        [claimed] = await self.claim(store, executor, ahead_seconds=2.0)
-        assert microseconds(claimed.due) == microseconds(make.now + 1.9)
+        await self.made_ahead(store, make, 90.0)
+        assert list(await self.claim(store, executor, ahead_seconds=30.0)) == []
+        [claimed] = await self.claim(store, executor, ahead_seconds=90.0)
+        assert microseconds(claimed.due) == microseconds(make.now + 90.0)
         assert claimed.now < claimed.due
 
     async def test_higher_priority_goes_first(self, store: Store, make: Factory) -> None:

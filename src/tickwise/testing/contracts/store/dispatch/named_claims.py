@@ -118,23 +118,22 @@ class NamedClaimsContract(LineContract):
     async def test_a_name_does_not_make_a_run_ready(self, store: Store, make: Factory) -> None:
         """By the store's clock, and as far ahead as the executor holds."""
         executor = await self.register(store)
-        job = make.job(make.now + 1.9)
-        await self.add(store, job)
+        job = await self.made_ahead(store, make, 90.0)
         assert await self.named_ids(store, executor, [name_of(job)]) == []
-        assert await self.named_ids(store, executor, [name_of(job)], ahead_seconds=0.1) == []
-        [claimed] = await self.named(store, executor, [name_of(job)], ahead_seconds=2.0)
-        assert microseconds(claimed.due) == microseconds(make.now + 1.9)
+        assert await self.named_ids(store, executor, [name_of(job)], ahead_seconds=30.0) == []
+        [claimed] = await self.named(store, executor, [name_of(job)], ahead_seconds=90.0)
+        assert microseconds(claimed.due) == microseconds(make.now + 90.0)
         assert claimed.now < claimed.due
 
     async def test_a_retry_is_claimed_by_its_name_when_its_time_has_come(self, store: Store, make: Factory) -> None:
         """Not before."""
-        executor = await self.register(store)
+        executor = await self.register(store, lease_seconds=600.0)
         first = await self.held(store, executor, make.job())
         await self.begin(store, executor, first)
         now = await store.now()
-        await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=now + 5.0))
+        await self.finish(store, executor, outcome(first, RunState.RETRYING, retry_at=now + 60.0))
         assert await self.named_ids(store, executor, [first.run_id]) == []
-        await self.shift(store, 6.0)
+        await self.shift(store, 61.0)
         [second] = await self.named(store, executor, [first.run_id])
         assert (second.run_id, second.attempt, second.failures) == (first.run_id, 2, 1)
 

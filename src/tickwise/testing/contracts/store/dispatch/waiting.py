@@ -225,7 +225,7 @@ class WaitingContract(LineContract):
             run = make.scheduled(job_id, make.now + 10.0, overlap=Overlap.SKIP)
             await batch.commit([make.fire(job_id, batch.timers[0].pending.due, None, runs=[run])])
         await self.shift(store, 20.0)
-        one, two = await self.register(store, "one"), await self.register(store, "two")
+        one, two = [await self.register(store, name, lease_seconds=HOUR) for name in ("one", "two")]
         await self.shift(store, 2.0)
         [first], [postponed] = await self.claim(store, one, limit=1), await self.claim(store, two, limit=1)
         assert (first.run_id, postponed.run_id, postponed.guarded) == (run.run_id, row, True)

@@ -239,15 +239,15 @@ class PlansContract(StoreContract):
     """`Replan`, by `jobs.change` and `jobs.move`."""
 
     async def planned(self, store: Store, make: Factory) -> tuple[UUID, list[NewRun]]:
-        """A recurring job with two runs of the schedule that are made already: due in 60 s and in 61 s."""
+        """A recurring job with two runs of the schedule that are made already: due in 60 s and in 120 s."""
         job = make.recurring(make.now + 60.0)
         await self.add(store, job)
         runs = [
-            NewRun(run_id(job.job_id, make.now + ahead), make.now + ahead, Trigger.SCHEDULE) for ahead in (60.0, 61.0)
+            NewRun(run_id(job.job_id, make.now + ahead), make.now + ahead, Trigger.SCHEDULE) for ahead in (60.0, 120.0)
         ]
         async with self.near(store, 60.5, 1) as batch:
             [timer] = batch.timers
-            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 62.0, runs=runs)]) == 2
+            assert await batch.commit([make.fire(job.job_id, timer.pending.due, make.now + 180.0, runs=runs)]) == 2
         return job.job_id, runs
 
     async def replan(self, store: Store, make: Factory, job_id: UUID, plan: Replan) -> None:
@@ -256,7 +256,7 @@ class PlansContract(StoreContract):
 
     async def claimed_ahead(self, store: Store, executor: int) -> list[Claimed]:
         """Both of the planned runs, held for their due time."""
-        claims = list(await self.claim(store, executor, ahead_seconds=65.0))
+        claims = list(await self.claim(store, executor, ahead_seconds=125.0))
         assert len(claims) == 2
         return sorted(claims, key=lambda claimed: claimed.due)
 
@@ -358,7 +358,7 @@ class PlansContract(StoreContract):
     async def test_what_is_due_already_is_left_alone(self, store: Store, make: Factory) -> None:
         """Free or held: its time has come, the new plan is for what comes."""
         job_id, runs = await self.planned(store, make)
-        await self.shift(store, 60.01)
+        await self.shift(store, 61.0)
         executor = await self.register(store)
         await self.replan(store, make, job_id, make.plan())
         assert [await self.run_state(store, run.run_id) for run in runs] == [RunState.QUEUED, None]

@@ -78,11 +78,11 @@ class DecisionsContract(StoreContract):
 
     async def test_one_time_jobs_that_need_no_decision_are_left_out(self, store: Store, make: Factory) -> None:
         """Unless they are asked for: while a window may concern them."""
-        once, often = make.job(make.now + 10.0), make.recurring(make.now + 11.0)
+        once, often = make.job(make.now + 100.0), make.recurring(make.now + 101.0)
         await self.add(store, once, often)
-        async with self.near(store, 20.0) as batch:
+        async with self.near(store, 200.0) as batch:
             assert [timer.job_id for timer in batch.timers] == [often.job_id]
-        async with self.near(store, 20.0, once=True) as batch:
+        async with self.near(store, 200.0, once=True) as batch:
             told = [(timer.job_id, timer.run_id) for timer in batch.timers]
         assert told == [(once.job_id, once.run_id), (often.job_id, None)]
 
@@ -95,14 +95,14 @@ class DecisionsContract(StoreContract):
 
     async def test_a_one_time_job_that_is_held_back_is_decided_from_then_on(self, store: Store, make: Factory) -> None:
         """Its wake-up is no occurrence, so it does not become a run by itself."""
-        job = make.job(make.now + 10.0)
+        job = make.job(make.now + 100.0)
         await self.add(store, job)
-        async with self.near(store, 20.0, once=True) as batch:
+        async with self.near(store, 200.0, once=True) as batch:
             [timer] = batch.timers
-            deferred = held(timer.pending.due, make.now + 15.0, Hold.MAINTENANCE)
+            deferred = held(timer.pending.due, make.now + 150.0, Hold.MAINTENANCE)
             assert await batch.commit([make.fire(job.job_id, timer.pending.due, deferred, runs=())]) == 0
-        assert (await store.timers.fire(100.0, 10)).timers == 0
-        async with self.near(store, 20.0) as batch:
+        assert (await store.timers.fire(200.0, 10)).timers == 0
+        async with self.near(store, 200.0) as batch:
             [timer] = batch.timers
             assert (timer.run_id, instants(timer.pending)) == (None, instants(deferred))
 
@@ -110,13 +110,13 @@ class DecisionsContract(StoreContract):
         self, store: Store, other: Store, make: Factory
     ) -> None:
         """Its decision may be that it does not run."""
-        job = make.job(make.now + 10.0)
+        job = make.job(make.now + 100.0)
         await self.add(store, job)
         assert job.run_id is not None
-        skip = make.skip(job.job_id, make.now + 10.0, reason=SkipReason.MAINTENANCE)
-        async with self.near(store, 20.0, once=True) as batch:
+        skip = make.skip(job.job_id, make.now + 100.0, reason=SkipReason.MAINTENANCE)
+        async with self.near(store, 200.0, once=True) as batch:
             [timer] = batch.timers
-            firing = asyncio.create_task(other.timers.fire(20.0, 10))
+            firing = asyncio.create_task(other.timers.fire(200.0, 10))
             await asyncio.wait([firing], timeout=0.05)
             await batch.commit([make.fire(job.job_id, timer.pending.due, None, runs=(), skips=[skip])])
         assert (await firing).timers == 0
@@ -224,7 +224,7 @@ class DecisionsContract(StoreContract):
         row = await self.job_row(store, job.job_id)
         assert (row.status, row.pause_reason, row.paused_by) == (JobStatus.PAUSED, "too many runs", "fuse")
         assert (row.pause_until, row.next_run_at is not None, row.version) == (None, True, 2)
-        assert abs((row.paused_at or 0.0) - await store.now()) < 5.0
+        assert abs((row.paused_at or 0.0) - await store.now()) < 60.0
         assert instants(row.timer) == instants(stands)
         assert await self.run_state(store, skip.run_id) is RunState.SKIPPED
         [claimed] = await self.claim_freed(store, executor)
@@ -291,7 +291,7 @@ class SkipsContract(StoreContract):
         assert (row.dispatched_at, row.started_at, row.ready_at, row.result) == (None, None, None, None)
         assert row.ended_at is not None
         assert row.queued_at == row.ended_at
-        assert abs(row.ended_at - await store.now()) < 5.0
+        assert abs(row.ended_at - await store.now()) < 60.0
         assert list(await store.runs.attempts(skip.run_id)) == []
         assert list(await self.claim_freed(store, await self.register(store))) == []
 

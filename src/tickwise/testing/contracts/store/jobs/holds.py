@@ -96,7 +96,7 @@ class HoldsContract(StoreContract):
         due = make.recurring(make.now + 1.0)
         await self.add(store, due)
         await self.shift(store, 61.0)
-        assert abs((await store.upkeep.stats()).timers_late_seconds - 60.0) < 5.0
+        assert 59.0 < (await store.upkeep.stats()).timers_late_seconds < 160.0
         async with self.near(store) as batch:
             assert [timer.job_id for timer in batch.timers] == [due.job_id]
 
@@ -120,17 +120,17 @@ class HoldsContract(StoreContract):
 
     async def test_a_one_time_job_is_held_back_too(self, store: Store, make: Factory) -> None:
         """Its time comes and it does not run; when it wakes, it is decided."""
-        job = make.job(make.now + 10.0)
+        job = make.job(make.now + 100.0)
         await self.add(store, job)
         assert job.run_id is not None
-        await store.jobs.move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 60.0))
-        await self.shift(store, 20.0)
+        await store.jobs.move(make.move(job.job_id, JobAction.PAUSE, until=make.now + 600.0))
+        await self.shift(store, 200.0)
         assert (await store.timers.fire(HOUR, 10)).timers == 0
         assert await self.run_state(store, job.run_id) is None
-        async with self.near(store, 100.0) as batch:
+        async with self.near(store, 1_000.0) as batch:
             [timer] = batch.timers
             assert timer.run_id is None
-            assert instants(timer.pending) == instants(held(make.now + 10.0, make.now + 60.0))
+            assert instants(timer.pending) == instants(held(make.now + 100.0, make.now + 600.0))
 
     async def test_a_one_time_job_that_is_resumed_fires_by_itself_again(self, store: Store, make: Factory) -> None:
         """Under the name that its plan gives, at once if it is near."""

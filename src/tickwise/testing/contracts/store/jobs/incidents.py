@@ -106,7 +106,8 @@ class WitnessesContract(StoreContract):
         await self.shift(store, 100.0)
         await store.executors.leave(early)
         await self.shift(store, 1000.0)
-        middle = await self.register(store, "middle", queues=("heavy",), labels=("gpu",), functions=("send",), slots=3)
+        said: dict[str, Any] = {"queues": ("heavy",), "labels": ("gpu",), "functions": ("send",), "slots": 3}
+        middle = await self.register(store, "middle", lease_seconds=10 * LEASE_SECONDS, **said)
         lost = await self.register(store, "lost")
         await self.shift(store, LEASE_SECONDS - 1.0)
         await store.executors.beat(middle, HOUR)
@@ -118,7 +119,7 @@ class WitnessesContract(StoreContract):
             ((0.0, 3000.0), [late, lost, middle, early]),
             ((50.0, 60.0), [early]),
             ((300.0, 900.0), []),
-            ((500.0, 1105.0), [lost, middle]),
+            ((500.0, 1300.0), [lost, middle]),
             ((1500.0, 1600.0), [middle]),
             ((1500.0, 3000.0), [late, middle]),
             ((-500.0, -100.0), []),

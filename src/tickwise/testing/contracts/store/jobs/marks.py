@@ -187,7 +187,7 @@ class RecordedOperationsContract(StoreContract):
         assert (row.matched, row.done, row.refused, row.step, row.cursor) == (1, 0, 1, 0, None)
         assert microseconds(row.created_at) == microseconds(make.now - 30.0)
         assert row.ended_at is not None
-        assert abs(row.ended_at - await store.now()) < 5.0
+        assert abs(row.ended_at - await store.now()) < 60.0
 
     async def test_what_was_done_is_on_record_beside_what_failed(self, store: Store, make: Factory) -> None:
         """Of several namespaces at once; each sees its own, the newest first."""

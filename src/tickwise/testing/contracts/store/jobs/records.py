@@ -88,12 +88,14 @@ class StatusContract(StoreContract):
 
     async def test_the_next_run_is_the_earliest_that_has_yet_to_begin(self, store: Store, make: Factory) -> None:
         """Waiting, or held for its due time, or still a timer."""
-        executor, job = await self.register(store), make.job(make.now + 1.5)
+        executor, job = await self.register(store, lease_seconds=600.0), make.job(make.now + 90.0)
         await self.add(store, job)
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
-        [claimed] = await self.claim(store, executor, ahead_seconds=2.0)
+        assert (await store.timers.fire(90.0, 10)).timers == 1
         assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
-        await self.shift(store, 2.0)
+        [claimed] = await self.claim(store, executor, ahead_seconds=90.0)
+        assert microseconds((await self.job_row(store, job.job_id)).next_run_at) == microseconds(job.due)
+        await self.shift(store, 91.0)
         assert (await self.job_row(store, job.job_id)).next_run_at is None
         await self.finish(store, executor, outcome(claimed))
         assert (await self.job_row(store, job.job_id)).next_run_at is None
@@ -426,7 +428,7 @@ class UpkeepContract(StoreContract):
         """One clock for all clients."""
         before = await store.now()
         await self.shift(store, 100.0)
-        assert 100.0 <= await other.now() - before < 105.0
+        assert 100.0 <= await other.now() - before < 199.0
 
     async def test_the_figures_of_an_empty_store_are_nothing(self, store: Store) -> None:
         """No age without a run."""
@@ -435,18 +437,18 @@ class UpkeepContract(StoreContract):
         assert (stats.oldest_ready_seconds, stats.timers_late_seconds) == (0.0, 0.0)
 
     async def test_the_figures_count_what_is_there(self, store: Store, make: Factory) -> None:
-        """Approximate to a second."""
+        """Ages go on while the test does."""
         executor = await self.register(store, lease_seconds=1000.0)
         await self.add(store, *(make.job() for _ in range(4)))
         claims = list(await self.claim(store, executor, limit=3))
         await self.finish(store, executor, outcome(claims[0], RunState.RETRYING, retry_at=make.now + HOUR))
         await self.begin(store, executor, claims[1])
-        await self.add(store, make.job(make.now + HOUR), make.recurring(make.now + 10.0))
-        await self.shift(store, 40.0)
+        await self.add(store, make.job(make.now + HOUR), make.recurring(make.now + 200.0))
+        await self.shift(store, 400.0)
         stats = await store.upkeep.stats()
         assert (stats.queued, stats.held, stats.retrying, stats.timers, stats.executors) == (1, 2, 1, 2, 1)
-        assert abs(stats.oldest_ready_seconds - 40.0) < 5.0
-        assert abs(stats.timers_late_seconds - 30.0) < 5.0
+        assert 399.0 < stats.oldest_ready_seconds < 499.0
+        assert 199.0 < stats.timers_late_seconds < 299.0
 
     async def test_the_queues_with_most_runs_come_first(self, store: Store, make: Factory) -> None:
         """Of all namespaces, with what waits and what is held apart; no more of them than are asked for."""
@@ -470,7 +472,8 @@ class UpkeepContract(StoreContract):
 
     async def test_nothing_is_late_before_its_time(self, store: Store, make: Factory) -> None:
         """A run or timer of the future has not waited."""
-        await self.add(store, make.job(make.now + 1.9), make.recurring(make.now + 60.0))
+        await self.made_ahead(store, make, 90.0)
+        await self.add(store, make.recurring(make.now + HOUR))
         stats = await store.upkeep.stats()
         assert (stats.oldest_ready_seconds, stats.timers_late_seconds) == (0.0, 0.0)
 

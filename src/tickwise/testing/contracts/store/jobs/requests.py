@@ -279,16 +279,16 @@ class RunRequestsContract(StoreContract):
         """It is claimable at its new time and keeps its nominal one; twice is once."""
         _, run = await self.made(store, make, 1.0)
         for _ in range(2):
-            assert await store.runs.move(RunPostpone("default", run, make.now + 20.000001)) is RunState.QUEUED
+            assert await store.runs.move(RunPostpone("default", run, make.now + 90.000001)) is RunState.QUEUED
             row = await self.run_row(store, run)
-            assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 20.000001)
+            assert microseconds(row.due_at) == microseconds(row.ready_at) == microseconds(make.now + 90.000001)
             assert microseconds(row.nominal_at) == microseconds(make.now + 1.0)
         executor = await self.register(store, lease_seconds=HOUR)
-        await self.shift(store, 15.0)
+        await self.shift(store, 30.0)
         assert list(await self.claim(store, executor)) == []
-        await self.shift(store, 6.0)
+        await self.shift(store, 61.0)
         [claimed] = await self.claim_freed(store, executor)
-        assert microseconds(claimed.due) == microseconds(make.now + 20.000001)
+        assert microseconds(claimed.due) == microseconds(make.now + 90.000001)
         assert microseconds(claimed.nominal) == microseconds(make.now + 1.0)
 
     async def postponed(self, store: Store, make: Factory) -> tuple[UUID, UUID]:
@@ -323,7 +323,7 @@ class RunRequestsContract(StoreContract):
         until = make.now + 2 * HOUR
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
         assert microseconds((await self.run_row(store, run)).ready_at) == microseconds(until)
-        await self.shift(store, 2 * HOUR - 1.0)
+        await self.shift(store, 2 * HOUR - 60.0)
         assert list(await self.claim(store, executor)) == []
         await self.shift(store, 2 * HOUR + 1.0)
         assert [each.run_id for each in await self.claim_freed(store, executor)] == [run]
@@ -368,8 +368,8 @@ class RunRequestsContract(StoreContract):
         executor = await self.register(store, lease_seconds=9 * HOUR)
         until = make.now + 2 * HOUR
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, until=until, postponed_after_seconds=0.0))
-        await self.shift(store, 2 * HOUR - 5.0)
-        [claimed] = await self.claim(store, executor, ahead_seconds=10.0)
+        await self.shift(store, 2 * HOUR - 60.0)
+        [claimed] = await self.claim(store, executor, ahead_seconds=60.0)
         assert microseconds(claimed.ready) == microseconds(until)
         await store.jobs.move(make.move(job_id, JobAction.PAUSE, postponed_after_seconds=0.0))
         assert await self.cancels(store, executor) == [CancelRequest(run, CancelKind.RETURN)]
@@ -501,13 +501,19 @@ class RunRequestsContract(StoreContract):
 
     async def test_all_runs_of_one_origin_are_cancelled_together(self, store: Store, make: Factory) -> None:
         """Free ones at once, held ones by their holder; ended ones and others are left alone."""
-        job, origin, executor = make.recurring(make.now + HOUR), make.identifier(), await self.register(store)
+        job, origin, executor = (
+            make.recurring(make.now + HOUR),
+            make.identifier(),
+            await self.register(store, lease_seconds=HOUR),
+        )
         await self.add(store, job)
         kinds = {"trigger": Trigger.BACKFILL, "origin": origin}
-        runs = [make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in range(4)]
+        runs = [
+            make.run(job.job_id, make.now + ahead, nominal=make.now + ahead, **kinds) for ahead in (0, 60, 120, 180)
+        ]
         others = [make.run(job.job_id), make.run(job.job_id, trigger=Trigger.BACKFILL, origin=make.identifier())]
         await store.runs.add("default", job.job_id, [*runs, *others])
-        await self.shift(store, 2.5)
+        await self.shift(store, 150.0)
         claims = {claimed.run_id: claimed for claimed in await self.claim(store, executor)}
         await self.finish(store, executor, outcome(claims[runs[0].run_id]))
         await self.finish(store, executor, outcome(claims[runs[1].run_id], RunState.RETRYING, retry_at=make.now + HOUR))

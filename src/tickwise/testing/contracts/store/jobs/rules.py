@@ -40,7 +40,7 @@ class RulesContract(StoreContract):
         assert await _rule(store, kind, "Ünï 😀") == kept
         assert (kept.namespace, kept.kind, kept.name, kept.body) == ("default", kind, "Ünï 😀", ODD_BODY)
         assert (kept.version, kept.created_by, kept.created_at) == (1, "grace", kept.updated_at)
-        assert abs(kept.created_at - await store.now()) < 5.0
+        assert abs(kept.created_at - await store.now()) < 60.0
 
     async def test_another_body_is_another_version(self, store: Store, make: Factory) -> None:
         """Its creator and creation time stay; only the newest version is kept."""
@@ -297,7 +297,7 @@ class UsedRulesContract(StoreContract):
             for timer in batch.timers:
                 assert timer.pending.hold in (Hold.CALENDAR, Hold.MAINTENANCE)
                 assert microseconds(timer.pending.since) == microseconds(since)
-                assert abs(timer.pending.due - await store.now()) < 5.0
+                assert abs(timer.pending.due - await store.now()) < 60.0
         for job_id, namespace in ((paused, "default"), (elsewhere, "elsewhere")):
             row = await self.job_row(store, job_id, namespace)
             assert row.timer is not None

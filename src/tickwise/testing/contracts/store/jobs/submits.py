@@ -26,7 +26,7 @@ class SubmitsContract(StoreContract):
         row = await self.run_row(store, job.run_id)
         assert row.state is RunState.QUEUED
         assert (row.job_id, row.trigger, row.attempt) == (job.job_id, Trigger.SCHEDULE, 0)
-        assert abs(row.due_at - await store.now()) < 5.0
+        assert abs(row.due_at - await store.now()) < 60.0
         assert row.due_at == row.queued_at
         assert row.dispatched_at is row.started_at is row.ended_at is row.executor is None
 
@@ -117,7 +117,7 @@ class SubmitsContract(StoreContract):
         assert (row.lane, row.task_kind, row.schedule_type) == (job.lane, "http", "IMMEDIATE")
         assert (row.namespace, row.job_id, row.version) == ("default", job.job_id, 1)
         assert row.created_at == row.updated_at
-        assert abs(row.created_at - await store.now()) < 5.0
+        assert abs(row.created_at - await store.now()) < 60.0
 
     async def test_a_job_without_an_owner_belongs_to_its_creator(self, store: Store, make: Factory) -> None:
         """And one without labels has none."""

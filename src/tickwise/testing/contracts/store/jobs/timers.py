@@ -40,11 +40,11 @@ class TimersContract(StoreContract):
         """And not before."""
         job = make.job(make.now + 100.0, definition='{"n":1}')
         await self.add(store, job)
-        await self.shift(store, 97.0)
-        executor = await self.register(store)
-        await store.timers.fire(5.0, 100)
+        executor = await self.register(store, lease_seconds=HOUR)
+        await self.shift(store, 40.0)
+        await store.timers.fire(100.0, 100)
         assert list(await self.claim(store, executor)) == []
-        await self.shift(store, 4.0)
+        await self.shift(store, 61.0)
         [claimed] = await self.claim(store, executor)
         assert (claimed.run_id, claimed.spec) == (job.run_id, '{"n":1}')
 
@@ -56,9 +56,9 @@ class TimersContract(StoreContract):
 
     async def test_the_earliest_are_fired_first_up_to_the_limit(self, store: Store, make: Factory) -> None:
         """The rest waits for the next call."""
-        jobs = [make.job(make.now + 10.0 + number) for number in (4, 1, 3, 0, 2)]
+        jobs = [make.job(make.now + 100.0 + number) for number in (4, 1, 3, 0, 2)]
         await self.add(store, *jobs)
-        await self.shift(store, 20.0)
+        await self.shift(store, 200.0)
         assert (await store.timers.fire(0.0, 2)).timers == 2
         made = [bool(job.run_id and await self.run_state(store, job.run_id)) for job in jobs]
         assert made == [False, True, False, True, False]
@@ -69,9 +69,9 @@ class TimersContract(StoreContract):
         self, store: Store, other: Store, make: Factory
     ) -> None:
         """Six calls at a time, through two clients."""
-        jobs = [make.job(make.now + 10.0) for _ in range(200)]
+        jobs = [make.job(make.now + 100.0) for _ in range(200)]
         await self.add(store, *jobs)
-        await self.shift(store, 20.0)
+        await self.shift(store, 200.0)
         fired = 0
         for _ in range(10):
             answers = await asyncio.gather(*(client.timers.fire(0.0, 11) for client in [store, other] * 3))
@@ -92,7 +92,7 @@ class TimersContract(StoreContract):
             [timer] = batch.timers
             assert (timer.job_id, timer.namespace) == (job.job_id, "default")
             assert (microseconds(timer.pending.due), timer.definition) == (microseconds(due), job.definition)
-            assert abs(batch.now - await store.now()) < 5.0
+            assert abs(batch.now - await store.now()) < 60.0
 
     async def test_the_earliest_come_first_up_to_the_limit(self, store: Store, make: Factory) -> None:
         """A backlog is worked off in order."""
@@ -121,7 +121,7 @@ class TimersContract(StoreContract):
         for _ in range(3):
             async with self.near(store, 10.0, 100) as batch:
                 assert list(batch.timers) == []
-                assert abs(batch.now - await store.now()) < 5.0
+                assert abs(batch.now - await store.now()) < 60.0
                 assert await batch.commit([]) == 0
         job = make.recurring(make.now + 1.0)
         await self.add(store, job)

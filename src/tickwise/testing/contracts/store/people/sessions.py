@@ -81,14 +81,14 @@ class SessionsContract(StoreContract):
 
     async def test_a_session_ends_unused_and_in_the_end(self, store: Store, make: Factory) -> None:
         """A rotation begins the first time anew, and not the second."""
-        unused = await self.begun(store, make, digest=digest(20), seconds=10.0, most_seconds=25.0)
-        used = await self.begun(store, make, digest=digest(30), seconds=10.0, most_seconds=25.0)
+        unused = await self.begun(store, make, digest=digest(20), seconds=100.0, most_seconds=250.0)
+        used = await self.begun(store, make, digest=digest(30), seconds=100.0, most_seconds=250.0)
         for number in range(30, 32):
-            await self.shift(store, 9.0)
+            await self.shift(store, 90.0)
             rotated = await store.sessions.rotate(digest(number), digest(number + 1))
             assert rotated.rotation is Rotation.ROTATED
         assert (await store.sessions.rotate(digest(20), digest(21))).rotation is Rotation.UNKNOWN
-        await self.shift(store, 9.0)
+        await self.shift(store, 90.0)
         assert (await store.sessions.rotate(digest(32), digest(33))).rotation is Rotation.UNKNOWN
         assert not await store.sessions.is_good(used.family)
         assert not await store.sessions.is_good(unused.family)

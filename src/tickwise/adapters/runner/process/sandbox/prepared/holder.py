@@ -81,6 +81,7 @@ READY_SECONDS: Final = 10.0
 """For a holder to begin: 0.1 s on an idle machine."""
 LOST_SECONDS: Final = 10.0
 """A holder of which a start hears nothing for so long is stopped, or starved. It is ended."""
+LATE_SECONDS: Final = 1.0
 REAP_SECONDS: Final = 5.0
 END_SECONDS: Final = 5.0
 KILL_TRIES: Final = 40
@@ -157,6 +158,7 @@ class _Link:
         self.answer = answer
         self.received = b""
         self.descriptors: list[int] = []
+        self.timer: asyncio.TimerHandle | None = None
 
 
 class PreparedProcess:
@@ -330,7 +332,7 @@ class SandboxHolder:
         link = _Link(ours, slot, task.script, self._loop.create_future())
         self._links.add(link)
         self._loop.add_reader(ours.fileno(), self._read, link)
-        timer = self._loop.call_later(LOST_SECONDS, self.lose)
+        link.timer = self._loop.call_later(LOST_SECONDS, self._overdue, link)
 
         def show(_hurry: asyncio.Future[Any]) -> None:
             with contextlib.suppress(OSError):
@@ -340,7 +342,7 @@ class SandboxHolder:
         try:
             return await link.answer  # type: ignore[no-any-return]  # a future of either
         finally:
-            timer.cancel()
+            link.timer.cancel()
             hurry.remove_done_callback(show)
 
     # ------------------------------------------------------------------------------------------ answers
@@ -410,6 +412,16 @@ class SandboxHolder:
         with contextlib.suppress(BlockingIOError):
             if not self._control.recv(READ_BYTES):
                 self.lose()
+
+    def _overdue(self, link: _Link) -> None:
+        """Nothing was heard of a start. If this comes late, this process stood still, and perhaps all with it: then
+        nobody could answer."""
+        if link.answer.done():
+            return  # it was read in this turn of the loop
+        if link.timer is not None and self._loop.time() - link.timer.when() > LATE_SECONDS:
+            link.timer = self._loop.call_later(LOST_SECONDS, self._overdue, link)
+            return
+        self.lose()
 
     def lose(self) -> None:
         """End it with all of its tasks. Those that were not answered are lost."""
