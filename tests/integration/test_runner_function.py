@@ -457,6 +457,25 @@ async def test_only_the_function_that_took_its_worker_along_fails(shop: Opener) 
     assert {ending.verdict for number, ending in enumerate(endings) if number != 50} == {Verdict.OK}
 
 
+async def test_an_async_function_that_takes_its_worker_along_at_once_begins_once(shop: Opener, tmp_path: Path) -> None:
+    """As do those beside it that had begun and not told so yet: a second begin would have the token of the first."""
+    opened = await shop()
+    file = tmp_path / "lines"
+    first = opened.launch("tests.die_async", {"file": str(file), "name": "first", "die": False})
+    await opened.listener.until_begun(first)
+    batch = [
+        assignment(
+            {"kind": "function", "name": "tests.die_async"}, {"file": str(file), "name": name, "die": name == "last"}
+        )
+        for name in ("beside", "last")
+    ]
+    opened.runner.launch(batch)
+    endings = [await opened.listener.ending_of(one) for one in (first, *batch)]
+    assert ["crashed"] * 3 == [ending.reason for ending in endings]
+    assert (await opened.run("tests.echo", 1)).verdict is Verdict.OK
+    assert ["first", "beside", "last"] == file.read_text().split()
+
+
 async def test_a_worker_that_is_killed_from_outside_is_replaced(shop: Opener) -> None:
     """An idle one, by the next run."""
     opened = await shop()

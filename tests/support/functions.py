@@ -99,6 +99,16 @@ def die(payload: Any) -> None:
         os._exit(9)
 
 
+@task("tests.die_async")
+async def die_async(payload: Any) -> None:
+    """Writes a line, and takes its worker along if the payload says so, before anybody is told that it has begun."""
+    with Path(payload["file"]).open("a") as file:
+        file.write(f"{payload['name']}\n")
+    if payload["die"]:
+        os._exit(9)
+    await asyncio.sleep(600)  # noqa: TID251 - until the worker is gone
+
+
 @task("tests.spawn")
 def spawn(payload: Any) -> None:
     """Leaves a child behind and does not stop."""

@@ -376,14 +376,14 @@ class FunctionRunner:
             worker.idle_since = self._settings.clock.monotonic()
         self._feed()
 
-    def worker_ended(self, worker: WorkerProcess, current: int) -> None:
+    def worker_ended(self, worker: WorkerProcess) -> None:
         """Runs that ran in it failed; runs that waited in it go elsewhere."""
         self._workers.remove(worker)
         if not worker.ready and not self._closing:
             self._start_failed(worker)
         waiting: list[QueuedRun] = []
-        for number, run in worker.held.items():
-            if run.started is not None or number == current:
+        for run in worker.held.values():
+            if worker.has_begun(run):
                 self._died(run, worker)
             elif self._closing or run.stop_reason is not None:
                 self._release(run)

@@ -122,6 +122,8 @@ class Worker:
     def __init__(self, connection: socket.socket, progress: mmap.mmap, functions: dict[str, Registered]) -> None:
         self._connection = connection
         self._progress = memoryview(progress).cast("Q")
+        """The run that holds the main thread, or 0, and the last asynchronous one that began: what the executor still
+        reads when this process was killed before it told."""
         self._functions = functions
         self._loop = asyncio.new_event_loop()
         self._main = threading.get_ident()
@@ -217,6 +219,7 @@ class Worker:
         return _succeeded(number, base + started, base + _monotonic(), value)
 
     def _begin_async(self, base: float, item: Item, entry: Registered) -> None:
+        self._progress[1] = item.number
         coroutine = self._await(base, item, entry)
         if sys.version_info >= (3, 12):
             task = asyncio.Task(coroutine, loop=self._loop, name=_TASK, eager_start=True)

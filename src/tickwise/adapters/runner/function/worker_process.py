@@ -57,8 +57,8 @@ class WorkerEvents(Protocol):
 
     def worker_reported(self, worker: WorkerProcess, report: Report) -> None: ...
 
-    def worker_ended(self, worker: WorkerProcess, current: int) -> None:
-        """`current`: the number of the run that held its main thread, or 0. Its process and children are gone."""
+    def worker_ended(self, worker: WorkerProcess) -> None:
+        """Its process and children are gone. `has_begun` tells of what it held, during this call."""
         ...
 
 
@@ -195,6 +195,14 @@ class WorkerProcess(asyncio.Protocol):
         """The number of the run that holds its main thread now, or 0."""
         return 0 if self._progress is None else int.from_bytes(self._progress[:8], sys.byteorder)
 
+    def has_begun(self, run: QueuedRun) -> bool:
+        """True if a run that it holds had begun: it told so, or was killed before it could. Then the run held the main
+        thread, or it is asynchronous and not younger than the last of those that began."""
+        if run.started is not None or run.number == self.current():
+            return True
+        page = self._progress
+        return page is not None and run.lane.is_async and run.number <= int.from_bytes(page[8:16], sys.byteorder)
+
     def kill(self) -> None:
         """End it now, with all that its functions started. `worker_ended` follows."""
         self.killed = True
@@ -234,7 +242,7 @@ class WorkerProcess(asyncio.Protocol):
                 self._transport.abort()
             if self._patience is not None:
                 self._patience.cancel()
-            self._settings.events.worker_ended(self, self.current())
+            self._settings.events.worker_ended(self)
             if self._progress is not None:
                 self._progress.close()
                 self._progress = None
