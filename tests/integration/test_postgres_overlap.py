@@ -125,7 +125,7 @@ class Hands:
         if claimed.guarded:
             refused = await surely(lambda: self.store.attempts.start(self.number, [began]))
             if refused:
-                del self.held[run]
+                self._let_go(claimed)
                 return
         self.witness.begins(run)
         state = RunState.SUCCESS
@@ -136,7 +136,12 @@ class Hands:
         finally:
             self.witness.ends(run)
         assert [] == await surely(lambda: self.store.attempts.finish(self.number, [outcome(claimed, state)]))
-        del self.held[run]
+        self._let_go(claimed)
+
+    def _let_go(self, claimed: Claimed) -> None:
+        """Hold this claim no longer. The run may be held under a later one by then, if the answer came late."""
+        if self.held.get(claimed.run_id) is claimed:
+            del self.held[claimed.run_id]
 
     async def _hear(self) -> None:
         while True:

@@ -476,6 +476,24 @@ async def test_an_async_function_that_takes_its_worker_along_at_once_begins_once
     assert ["first", "beside", "last"] == file.read_text().split()
 
 
+async def test_what_waits_behind_an_async_function_that_takes_its_worker_along_goes_on(
+    shop: Opener, tmp_path: Path
+) -> None:
+    """No line of it ran, so nothing failed: the next worker runs it."""
+    opened = await shop()
+    payload = {"file": str(tmp_path / "lines"), "name": "once"}
+    for _ in range(3):  # now it is known to be quick, and travels in batches
+        assert (await opened.run("tests.die_async", {**payload, "die": False, "seconds": 0})).verdict is Verdict.OK
+    batch = [
+        assignment({"kind": "function", "name": "tests.die_async"}, {**payload, "die": number == 0, "seconds": 0})
+        for number in range(50)
+    ]
+    opened.runner.launch(batch)
+    endings = [await opened.listener.ending_of(one) for one in batch]
+    assert ["crashed", *([None] * 49)] == [ending.reason for ending in endings]
+    assert 3 + 50 == len((tmp_path / "lines").read_text().split())
+
+
 async def test_a_worker_that_is_killed_from_outside_is_replaced(shop: Opener) -> None:
     """An idle one, by the next run."""
     opened = await shop()

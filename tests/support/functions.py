@@ -106,7 +106,7 @@ async def die_async(payload: Any) -> None:
         file.write(f"{payload['name']}\n")
     if payload["die"]:
         os._exit(9)
-    await asyncio.sleep(600)  # noqa: TID251 - until the worker is gone
+    await asyncio.sleep(payload.get("seconds", 600))  # noqa: TID251 - as a rule until the worker is gone
 
 
 @task("tests.spawn")

@@ -219,7 +219,6 @@ class Worker:
         return _succeeded(number, base + started, base + _monotonic(), value)
 
     def _begin_async(self, base: float, item: Item, entry: Registered) -> None:
-        self._progress[1] = item.number
         coroutine = self._await(base, item, entry)
         if sys.version_info >= (3, 12):
             task = asyncio.Task(coroutine, loop=self._loop, name=_TASK, eager_start=True)
@@ -231,7 +230,7 @@ class Worker:
         self._unannounced[item.number] = base + self._current_since
 
     async def _await(self, base: float, item: Item, entry: Registered) -> None:
-        number = item.number
+        number = self._progress[1] = item.number
         _running.set(number)
         started = _monotonic()
         try:

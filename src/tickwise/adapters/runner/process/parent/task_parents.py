@@ -381,7 +381,8 @@ class TaskParent:
         if oldest is None or self.is_lost:
             return
         before, looks = self._looks
-        self._looks = oldest, looks = oldest, looks + 1 if oldest == before else 1
+        looks = looks + 1 if oldest == before else 1
+        self._looks = oldest, looks
         silent_seconds = (looks - 1) * ANSWER_SECONDS
         if silent_seconds >= LOST_SECONDS:
             self.lose()

@@ -213,4 +213,4 @@ class RemoteStore:
 def _end_link(connecting: asyncio.Task[KeeperLink]) -> None:
     """End a connection that nobody waits for any more."""
     if not connecting.cancelled() and connecting.exception() is None:
-        connecting.result().end()
+        connecting.result().abort()
