@@ -47,3 +47,13 @@ async def test_clocks_that_differ_are_told_and_slow_answers_are_not(
     if ways[-1] < 1.0 and level == "warning":
         first, behind = (2, 1) if ahead > 0 else (1, 2)
         assert f"database {first} is 2.0 s ahead of database {behind}" == finding.detail
+    if ways[-1] > 1.0 and level == "ok":
+        assert "answers are slow" in finding.detail
+
+
+async def test_the_two_databases_that_differ_for_sure_are_named() -> None:
+    """And not one whose clock is not known, for its answers are slow."""
+    clock = VirtualClock()
+    opened = {1: ReadClock(clock, 0.0, [0.01]), 2: ReadClock(clock, 0.8, [0.01]), 3: ReadClock(clock, 1.0, [10.0])}
+    [finding] = await clocks_apart(opened, clock)
+    assert ("warning", "database 2 is 0.8 s ahead of database 1") == (finding.level, finding.detail)

@@ -82,6 +82,7 @@ READY_SECONDS: Final = 10.0
 LOST_SECONDS: Final = 10.0
 """A holder of which a start hears nothing for so long is stopped, or starved. It is ended."""
 LATE_SECONDS: Final = 1.0
+"""A timer that comes later than that shows that this process stood still."""
 REAP_SECONDS: Final = 5.0
 END_SECONDS: Final = 5.0
 KILL_TRIES: Final = 40
